@@ -1,0 +1,129 @@
+// MPI behind values: the only folder that calls MPI, with transport/mpi. Every call is checked,
+// also in Release. Collectives are non-blocking calls polled under a deadline, so that a lost peer
+// becomes an error that names it and not a hang.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <mpi.h>
+
+#include "weightlift/base/bytes.hpp"
+#include "weightlift/base/error.hpp"
+#include "weightlift/mpi/deadline.hpp"
+
+namespace weightlift::mpi {
+
+/// Throws TransportError with MPI's text where rc is not MPI_SUCCESS. `call` names the call.
+void check(int rc, const char* call);
+
+/// MPI_Init_thread (FUNNELED) / MPI_Finalize. One per process. Sets MPI_ERRORS_RETURN.
+class Environment {
+public:
+    Environment(int* argc, char*** argv);
+    ~Environment();
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+};
+
+/// True where a launcher (Open MPI, PMIx, PMI, Slurm step) started this process with more than one
+/// task, judged from the environment: a world of 1 is then a broken launch. Returns that size or 0.
+[[nodiscard]] int launcher_world_size();
+
+using Bytestring = std::vector<std::byte>;
+
+/// A duplicated communicator; move-only. All methods without "Collective" are local or point to
+/// point.
+class Communicator {
+public:
+    /// Collective. Duplicates MPI_COMM_WORLD.
+    [[nodiscard]] static Communicator world();
+    ~Communicator();
+    Communicator(Communicator&& other) noexcept;
+    Communicator& operator=(Communicator&& other) noexcept;
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int size() const { return size_; }
+    [[nodiscard]] MPI_Comm get() const { return comm_; }
+
+    /// Collective over `ranks` only (all of them must call, with the same list). ranks are of this
+    /// communicator, ascending; the new rank is the position in the list.
+    [[nodiscard]] Communicator create_group(std::span<const int> ranks, int tag) const;
+
+    /// Collective. All below wait until `deadline` and then throw DeadlineError naming `phase`.
+    void barrier(const Deadline& deadline, const char* phase) const;
+    template <class T>
+    [[nodiscard]] T sum(T value, const Deadline& deadline, const char* phase) const {
+        all_reduce(&value, 1, type_of<T>(), MPI_SUM, deadline, phase);
+        return value;
+    }
+    template <class T>
+    [[nodiscard]] T max(T value, const Deadline& deadline, const char* phase) const {
+        all_reduce(&value, 1, type_of<T>(), MPI_MAX, deadline, phase);
+        return value;
+    }
+    template <class T>
+    [[nodiscard]] T min(T value, const Deadline& deadline, const char* phase) const {
+        all_reduce(&value, 1, type_of<T>(), MPI_MIN, deadline, phase);
+        return value;
+    }
+    /// Element-wise sum at rank 0, in place; other ranks' spans are unchanged. Cut into blocks.
+    void reduce_sum_to_root(std::span<std::uint64_t> values, const Deadline& deadline,
+                            const char* phase) const;
+    /// Fixed-size records of every rank at rank 0, in rank order; empty elsewhere.
+    template <class T>
+    requires std::is_trivially_copyable_v<T>
+    [[nodiscard]] std::vector<T> gather(const T& value, const Deadline& deadline,
+                                        const char* phase) const {
+        std::vector<T> all(rank_ == 0 ? static_cast<std::size_t>(size_) : 0);
+        gather_bytes(&value, sizeof(T), all.data(), deadline, phase);
+        return all;
+    }
+    /// Any-size byte strings of every rank at rank 0, in rank order; empty elsewhere. Totals may
+    /// pass 2 GiB.
+    [[nodiscard]] std::vector<Bytestring> gather_strings(std::span<const std::byte> value,
+                                                         const Deadline& deadline,
+                                                         const char* phase) const;
+    /// Rank 0's bytes on every rank; `value` is resized.
+    void broadcast(Bytestring& value, const Deadline& deadline, const char* phase) const;
+
+    /// Sends outgoing[r] to each rank r of it and receives one message from each rank in `sources`;
+    /// both ends know their peers, so no rank talks to one it shares nothing with. A timeout names
+    /// the peers not heard from. Messages may pass 2 GiB.
+    [[nodiscard]] std::map<int, Bytestring> exchange(const std::map<int, Bytestring>& outgoing,
+                                                     std::span<const int> sources, int tag,
+                                                     const Deadline& deadline,
+                                                     const char* phase) const;
+
+    /// Called (if set) between polls of every wait above; may throw, which ends the wait.
+    void set_idle(std::function<void()> idle) { idle_ = std::move(idle); }
+    /// Polls until the request is done, the deadline passes (DeadlineError) or idle throws.
+    void wait(MPI_Request* request, const Deadline& deadline, const char* phase) const;
+
+private:
+    explicit Communicator(MPI_Comm comm);
+    template <class T>
+    static MPI_Datatype type_of() {
+        if constexpr (std::is_same_v<T, std::uint64_t>) return MPI_UINT64_T;
+        if constexpr (std::is_same_v<T, std::int64_t>) return MPI_INT64_T;
+        if constexpr (std::is_same_v<T, int>) return MPI_INT;
+        if constexpr (std::is_same_v<T, double>) return MPI_DOUBLE;
+    }
+    void all_reduce(void* value, int count, MPI_Datatype type, MPI_Op op, const Deadline& deadline,
+                    const char* phase) const;
+    void gather_bytes(const void* value, std::size_t bytes, void* all, const Deadline& deadline,
+                      const char* phase) const;
+
+    MPI_Comm comm_ = MPI_COMM_NULL;
+    int rank_ = 0;
+    int size_ = 1;
+    std::function<void()> idle_;
+};
+
+}  // namespace weightlift::mpi

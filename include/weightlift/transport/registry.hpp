@@ -1,0 +1,22 @@
+// Names of the transports built in.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "weightlift/transport/transport.hpp"
+
+namespace weightlift::transport {
+
+/// In order of preference for `auto` on one host; never empty.
+[[nodiscard]] std::span<const std::string_view> transport_names();
+
+/// Throws ConfigError, listing the names built in, for an unknown one.
+[[nodiscard]] std::unique_ptr<Transport> make_transport(std::string_view name,
+                                                        const Context& context);
+
+/// Declared without opening anything.
+[[nodiscard]] Capabilities transport_capabilities(std::string_view name);
+
+}  // namespace weightlift::transport

@@ -1,0 +1,168 @@
+// Transport: how planned bytes travel. One interface, one folder per backend, chosen at run time.
+//
+// Life: capabilities -> register_memory -> connect -> prepare -> { Push::start -> Push::test … }
+// many times -> destruction in reverse order. The same calls in the same order on both sides, so
+// that two-sided backends fit. Ranks here are ranks of Context::world (the session maps plan
+// ranks).
+//
+// What the caller guarantees
+// - connect is called by all ranks of the world, with tables that mirror each other; keys were
+//   exchanged before, and a key is handed only to ranks that write to it.
+// - Every copy of a BoundPlan lies inside its regions (prepare checks, once) and no destination
+// byte is
+//   written twice in one push.
+// - start(version, epoch) is called on both sides of a pair with equal arguments; epochs increase
+// by one
+//   from 1; between test() == true on all ranks and the next start there is an agreement of all
+//   ranks.
+// - Between start and test() == true nobody else touches source or destination memory.
+// What the backend guarantees
+// - No collective over the world after connect. No allocation and no per-copy virtual call in a
+// push.
+// - test() never blocks for long; it makes progress and returns whether this rank's part is done:
+//   on a source, its memory may be reused and every byte is placed; on a destination, every source
+//   of its plan has notified *this* epoch, and every byte of the push is visible to this process.
+// - Arrival is counted per source; a duplicate or foreign epoch throws TransportError naming the
+// peer. A
+//   failed or incomplete copy never leads to test() == true.
+// - After a throw the Push is dead: only destruction is allowed, which never blocks on a peer.
+// - Back-pressure is inside test(), not an error. Capabilities are constant and declared, never
+//   discovered by an error.
+// Threading: one thread per process.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weightlift/base/bytes.hpp"
+#include "weightlift/memory/arena.hpp"
+#include "weightlift/mpi/communicator.hpp"
+
+namespace weightlift::transport {
+
+enum class Ordering : std::uint8_t { PerChannel, None };
+enum class Notify : std::uint8_t { LastPerChannel, EveryMessage };
+
+struct Capabilities {
+    bool host_memory = false;
+    bool cuda_memory = false;
+    bool same_host_only = false;
+    bool one_sided = false;
+    bool needs_target_progress = false;  ///< the destination must call test() for bytes to move
+    bool one_rank_per_gpu = false;
+    bool remote_scatter = false;  ///< a strided destination costs no more than a contiguous one
+    Ordering ordering = Ordering::None;
+    Notify notify = Notify::LastPerChannel;
+    int imm_bits = 0;
+    int max_sge = 1;
+    Bytes max_message = std::numeric_limits<Bytes>::max();
+};
+
+/// What a writer needs of a region: opaque to all but the backend that made it. Trivially copyable.
+struct RegionKey {
+    std::uint32_t size = 0;
+    std::array<std::byte, 252> blob{};
+};
+
+/// Which side of the push a byte count is about, for scratch_bytes.
+struct Link {
+    int rank = 0;  ///< the peer
+    Bytes bytes = 0;
+};
+
+/// Who talks with whom. Mirrored: a is in b.destinations exactly where b is in a.sources.
+struct LinkTable {
+    std::vector<Link> destinations;  ///< ranks this rank writes to, ascending
+    std::vector<Link> sources;       ///< ranks that write to this rank, ascending
+    /// Groups for backends that need a window: for each engine this rank has to do with (trainers:
+    /// all, rollouts: their own), all trainers and the engine's ranks, ascending; same order
+    /// everywhere.
+    std::vector<std::vector<int>> engine_groups;
+};
+
+/// One 2-D copy from this rank's arena into a destination's region. Offsets are from the region's
+/// start.
+struct Copy {
+    std::uint32_t destination = 0;  ///< index into BoundPlan::destinations
+    Bytes src_offset = 0, src_pitch = 0;
+    Bytes dst_offset = 0, dst_pitch = 0;
+    std::uint64_t rows = 0;
+    Bytes row_bytes = 0;
+    [[nodiscard]] Bytes bytes() const { return rows * row_bytes; }
+    friend bool operator==(const Copy&, const Copy&) = default;
+};
+
+struct Destination {
+    int rank = 0;
+    Bytes region_bytes = 0;
+    RegionKey key;
+};
+
+/// This rank's part of a plan with addresses: what it writes, in execution order, and who writes to
+/// it.
+struct BoundPlan {
+    std::vector<Destination> destinations;
+    std::vector<Copy> copies;
+    std::vector<int> sources;  ///< each notifies exactly once per push
+    Bytes window = 0;          ///< most bytes outstanding per destination; 0: no limit
+};
+
+class Push {
+public:
+    virtual ~Push() = default;
+    Push(const Push&) = delete;
+    Push& operator=(const Push&) = delete;
+
+    virtual void start(std::uint64_t version, std::uint64_t epoch) = 0;
+    [[nodiscard]] virtual bool test() = 0;
+    /// Peers still waited for, for the message of a deadline.
+    [[nodiscard]] virtual std::vector<int> pending() const = 0;
+    /// Bytes that completions have confirmed since construction (not bytes asked for).
+    [[nodiscard]] virtual Bytes completed_bytes() const = 0;
+
+protected:
+    Push() = default;
+};
+
+struct Context {
+    const mpi::Communicator* world = nullptr;
+    mpi::Watchdog* watchdog = nullptr;
+    std::chrono::nanoseconds timeout{};
+    std::function<std::string(int)> label;  ///< "rank 3 (host n042)" of a world rank
+};
+
+class Transport {
+public:
+    virtual ~Transport() = default;
+    Transport(const Transport&) = delete;
+    Transport& operator=(const Transport&) = delete;
+
+    [[nodiscard]] virtual std::string_view name() const = 0;
+    [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+    /// Memory beyond the weights that a push of these links needs on this rank.
+    [[nodiscard]] virtual Bytes scratch_bytes(const LinkTable& links) const = 0;
+    /// Local. The arena must outlive the transport. Called once per arena, before connect.
+    [[nodiscard]] virtual RegionKey register_memory(memory::Arena& arena) = 0;
+    /// Collective over the world (in effect over the groups of `links`).
+    virtual void connect(const LinkTable& links) = 0;
+    /// Local to linked pairs. Throws TransportError where a copy leaves its region.
+    [[nodiscard]] virtual std::unique_ptr<Push> prepare(BoundPlan plan) = 0;
+
+protected:
+    Transport() = default;
+};
+
+/// Throws TransportError naming the destination where a copy leaves the source arena or its region.
+void check_bounds(const BoundPlan& plan, Bytes arena_bytes,
+                  const std::function<std::string(int)>& label);
+
+}  // namespace weightlift::transport

@@ -1,0 +1,22 @@
+#include "weightlift/base/bytes.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace weightlift {
+
+std::string human_bytes(Bytes bytes) {
+    constexpr std::array<const char*, 7> units{"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    double value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    // 999.5 and more would round to a four-digit "1000".
+    while (value >= 999.5 && unit + 1 < units.size()) {
+        value /= 1000;
+        ++unit;
+    }
+    if (unit == 0) return fmt::format("{} B", bytes);
+    return fmt::format("{:#.3g} {}", value, units[unit]);
+}
+
+}  // namespace weightlift
