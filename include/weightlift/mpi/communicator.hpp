@@ -32,14 +32,19 @@ public:
     Environment& operator=(const Environment&) = delete;
 };
 
-/// True where a launcher (Open MPI, PMIx, PMI, Slurm step) started this process with more than one
-/// task, judged from the environment: a world of 1 is then a broken launch. Returns that size or 0.
+/// Number of tasks that a launcher (Open MPI, PMI, Slurm step) says it started, from the
+/// environment; 0 without one. A world smaller than that is a broken launch.
 [[nodiscard]] int launcher_world_size();
 
 using Bytestring = std::vector<std::byte>;
 
 /// A duplicated communicator; move-only. All methods without "Collective" are local or point to
-/// point.
+/// point. User tags are 0 .. 31998.
+///
+/// Who is missing: when a wait expires, the rank tells rank 0, rank 0 calls the roll for
+/// min(2 s, timeout), and all live ranks throw the same DeadlineError, which names the ranks that
+/// did not answer. A rank answers from inside any wait, or from listen(). After a DeadlineError the
+/// communicator is only good for abort().
 class Communicator {
 public:
     /// Collective. Duplicates MPI_COMM_WORLD.
@@ -103,11 +108,30 @@ public:
 
     /// Called (if set) between polls of every wait above; may throw, which ends the wait.
     void set_idle(std::function<void()> idle) { idle_ = std::move(idle); }
+    /// Names ranks in messages: "rank 7 (host n042)". Default "rank 7".
+    void set_labels(std::function<std::string(int)> label) { label_ = std::move(label); }
+    [[nodiscard]] std::string label(int rank) const;
+
     /// Polls until the request is done, the deadline passes (DeadlineError) or idle throws.
     void wait(MPI_Request* request, const Deadline& deadline, const char* phase) const;
+    /// For loops that wait for something else than MPI: answers a roll call, and throws where
+    /// another rank's deadline has passed. Cheap enough for every turn of a loop.
+    void listen() const;
+    /// Such a loop's deadline has passed: calls the roll and throws DeadlineError. `event` is what
+    /// was awaited ("arrival from rank 3"), used where every rank answers.
+    [[noreturn]] void expire(const Deadline& deadline, const char* phase,
+                             const std::string& event) const;
+    /// Ends all ranks through the launcher.
+    [[noreturn]] void abort(ExitCode code) const;
 
 private:
     explicit Communicator(MPI_Comm comm);
+    template <class Done, class Event>
+    void poll(const Deadline& deadline, const char* phase, Done done, Event event) const;
+    template <class Buffer>
+    void finish(MPI_Request request, Buffer& buffer, const Deadline& deadline,
+                const char* phase) const;
+    void release() noexcept;
     template <class T>
     static MPI_Datatype type_of() {
         if constexpr (std::is_same_v<T, std::uint64_t>) return MPI_UINT64_T;
@@ -124,6 +148,9 @@ private:
     int rank_ = 0;
     int size_ = 1;
     std::function<void()> idle_;
+    std::function<std::string(int)> label_;
+    mutable bool lost_ = false;          ///< a deadline passed: pending operations stay behind
+    mutable Clock::time_point heard_{};  ///< last look for a roll call
 };
 
 }  // namespace weightlift::mpi

@@ -1,0 +1,42 @@
+#include <cstdint>
+#include <cstdlib>
+
+#include "weightlift/mpi/communicator.hpp"
+
+namespace weightlift::mpi {
+
+void check(int rc, const char* call) {
+    if (rc == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0;
+    if (MPI_Error_string(rc, text, &length) != MPI_SUCCESS)
+        throw TransportError(std::string(call) + " failed with code " + std::to_string(rc));
+    throw TransportError(std::string(call) + ": " + std::string(text, std::size_t(length)));
+}
+
+Environment::Environment(int* argc, char*** argv) {
+    int provided = 0;
+    check(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+Environment::~Environment() { MPI_Finalize(); }
+
+int launcher_world_size() {
+    const auto number = [](const char* name) -> long long {
+        const char* value = std::getenv(name);
+        return value == nullptr ? -1 : std::atoll(value);
+    };
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+        if (const auto size = number(name); size > 0) return narrow<int>(size, name);
+    // A batch script or an salloc shell has SLURM_NTASKS too, but no step of srun: none, or one of
+    // the reserved ids from 0xfffffffa up.
+    const auto step = number("SLURM_STEP_ID");
+    if (step < 0 || step >= 0xfffffffaLL) return 0;
+    for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
+        if (const auto size = number(name); size > 0) return narrow<int>(size, name);
+    return 0;
+}
+
+}  // namespace weightlift::mpi
