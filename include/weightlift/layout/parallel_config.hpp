@@ -1,7 +1,6 @@
-// Parallel configurations of the two sides as values, and their "tp=8,pp=2" text form (design:
-// flags
-// --trainer and --rollout). Parsing checks syntax; validation against a model happens in
-// make_*_layout.
+// Parallel configurations of the two sides as values, and their "tp=8,pp=2" text form (flags
+// --trainer and --rollout). Parsing checks what needs no model; the rest is checked by
+// make_megatron_layout and make_sglang_layout.
 #pragma once
 
 #include <optional>
@@ -11,6 +10,9 @@
 #include "weightlift/base/bytes.hpp"
 
 namespace weightlift::layout {
+
+/// Ranks of one side; no value of a configuration is above it either.
+inline constexpr int kMaxWorldSize = 1'000'000;
 
 /// Megatron rank order tp-cp-ep-dp-pp (first fastest): dense grid tp,cp,dp,pp and expert grid
 /// etp,ep,edp,pp over the same world. Source: Megatron-LM core/parallel_state.py.
@@ -23,8 +25,14 @@ struct TrainerConfig {
     bool account_for_embedding = false, account_for_loss = false;
 
     [[nodiscard]] int expert_tp() const { return etp.value_or(tp); }
-    [[nodiscard]] int data_parallel() const { return dp.value_or(1); }
+    [[nodiscard]] int data_parallel() const { return dp ? *dp : smallest_data_parallel(); }
+    /// The least d such that etp*ep*pp divides tp*cp*pp*d.
+    [[nodiscard]] int smallest_data_parallel() const;
     [[nodiscard]] int world_size() const { return tp * cp * data_parallel() * pp; }
+    /// Throws ConfigError unless all values are positive, the world is not above kMaxWorldSize and
+    /// the expert grid (etp, ep, pp) divides it. Until then the functions above may overflow.
+    void check() const;
+    friend bool operator==(const TrainerConfig&, const TrainerConfig&) = default;
 };
 
 /// One group of engines of equal layout. world per engine = tp * pp.
@@ -36,15 +44,22 @@ struct RolloutConfig {
     std::optional<int> moe_dense_tp;  ///< defaults to tp; only 1 or tp
     bool dp_lm_head = false, fuse_shared_experts = false;
 
+    [[nodiscard]] int dense_tp() const { return moe_dense_tp.value_or(tp); }
+    [[nodiscard]] int attention_tp() const { return tp / attn_dp; }
+    [[nodiscard]] int moe_tp() const { return tp / ep; }
     [[nodiscard]] int engine_size() const { return tp * pp; }
     [[nodiscard]] int world_size() const { return engine_size() * engines; }
+    /// Throws ConfigError unless all values are positive, the world is not above kMaxWorldSize,
+    /// ep and attn-dp divide tp, moe-dense-tp is 1 or tp, and fused shared experts have ep=1.
+    void check() const;
+    friend bool operator==(const RolloutConfig&, const RolloutConfig&) = default;
 };
 
 /// Keys: tp cp ep pp vpp etp dp world first-pipeline-layers last-pipeline-layers
 /// account-for-embedding account-for-loss. `launched` is the number of trainer ranks launched, used
-/// by dp=auto (which is refused without it). Fills dp with the smallest legal value: the least d
-/// such that etp*ep*pp divides tp*cp*pp*d. Throws ConfigError naming key, value and rule, and
-/// suggesting the nearest key for an unknown one.
+/// by dp=auto (which is refused without it). dp and world must agree when both are given. Values
+/// equal to their default are left unset, except dp, which is always filled. Throws ConfigError
+/// naming key, value and rule, and suggesting the nearest key for an unknown one.
 [[nodiscard]] TrainerConfig parse_trainer(std::string_view text, std::optional<int> launched = {});
 /// Keys: tp ep pp engines attn-dp (alias dp) moe-dense-tp dp-lm-head fuse-shared-experts.
 [[nodiscard]] RolloutConfig parse_rollout(std::string_view text);
