@@ -10,11 +10,12 @@
 
 namespace weightlift::model {
 
+/// Every member has an initializer, so that designated initializers may leave any out.
 struct ConfigOptions {
-    std::string name;                     ///< shown in tables and stored in results
-    std::optional<std::uint64_t> layers;  ///< keep the first N decoder layers
-    std::optional<DType> dtype;           ///< overrides torch_dtype / dtype of the config
-    bool with_mtp = false;                ///< keep multi-token-prediction layers
+    std::string name{};                     ///< shown in tables and stored in results
+    std::optional<std::uint64_t> layers{};  ///< keep the first N decoder layers
+    std::optional<DType> dtype{};           ///< overrides torch_dtype / dtype of the config
+    bool with_mtp = false;                  ///< keep multi-token-prediction layers
 };
 
 struct ParsedModel {

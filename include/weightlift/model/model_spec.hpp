@@ -20,7 +20,7 @@ using TensorId = std::uint32_t;
 
 /// A logical tensor of one or two dimensions, row-major. 1-D: one row of `columns` elements.
 struct TensorSpec {
-    std::string name;
+    std::string name{};
     DType dtype = DType::BF16;
     int dimensions = 2;  ///< 1 or 2
     std::uint64_t rows = 1;
@@ -34,7 +34,7 @@ struct TensorSpec {
 
 /// Multi-head latent attention (DeepSeek). Ranks and head dimensions in elements.
 struct LatentAttention {
-    std::optional<std::uint64_t> q_lora_rank;  ///< absent: one full q_proj
+    std::optional<std::uint64_t> q_lora_rank{};  ///< absent: one full q_proj
     std::uint64_t kv_lora_rank = 0;
     std::uint64_t qk_nope_head_dim = 0;
     std::uint64_t qk_rope_head_dim = 0;
@@ -58,7 +58,7 @@ struct Experts {
 
 /// The numbers that shape tensors; exactly one of `latent` and `grouped` is set.
 struct Architecture {
-    std::string model_type;  ///< deepseek_v2, deepseek_v3, kimi_k2, qwen3, qwen3_moe, glm4_moe
+    std::string model_type{};  ///< deepseek_v2, deepseek_v3, kimi_k2, qwen3, qwen3_moe, glm4_moe
     std::uint64_t hidden_size = 0;
     std::uint64_t layers = 0;  ///< decoder layers, after --layers
     std::uint64_t dense_layers =
@@ -68,9 +68,9 @@ struct Architecture {
     std::uint64_t vocab_size = 0;
     std::uint64_t mtp_layers = 0;  ///< multi-token-prediction layers kept (0 unless asked for)
     bool tied_embeddings = false;
-    std::optional<LatentAttention> latent;
-    std::optional<GroupedAttention> grouped;
-    std::optional<Experts> experts;
+    std::optional<LatentAttention> latent{};
+    std::optional<GroupedAttention> grouped{};
+    std::optional<Experts> experts{};
 
     [[nodiscard]] bool is_moe_layer(std::uint64_t layer) const {
         return experts.has_value() && layer >= dense_layers;
