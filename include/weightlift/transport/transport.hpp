@@ -46,6 +46,7 @@
 #include "weightlift/base/bytes.hpp"
 #include "weightlift/memory/arena.hpp"
 #include "weightlift/mpi/communicator.hpp"
+#include "weightlift/plan/copy.hpp"
 
 namespace weightlift::transport {
 
@@ -89,17 +90,8 @@ struct LinkTable {
     std::vector<std::vector<int>> engine_groups;
 };
 
-/// One 2-D copy from this rank's arena into a destination's region. Offsets are from the region's
-/// start.
-struct Copy {
-    std::uint32_t destination = 0;  ///< index into BoundPlan::destinations
-    Bytes src_offset = 0, src_pitch = 0;
-    Bytes dst_offset = 0, dst_pitch = 0;
-    std::uint64_t rows = 0;
-    Bytes row_bytes = 0;
-    [[nodiscard]] Bytes bytes() const { return rows * row_bytes; }
-    friend bool operator==(const Copy&, const Copy&) = default;
-};
+/// Copy::destination indexes BoundPlan::destinations; offsets are from the regions' starts.
+using plan::Copy;
 
 struct Destination {
     int rank = 0;
