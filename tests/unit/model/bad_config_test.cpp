@@ -1,4 +1,5 @@
 // Bad input ends in one sentence that names the field, its value and the rule.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,14 @@ TEST(BadConfig, is_not_json) {
         {"a number", "7", "m: the config is 7, must be a JSON object"},
     };
     for (const Row& row : rows) EXPECT_EQ(error_of(row.text), row.error) << row.name;
+}
+
+TEST(BadConfig, is_any_config_cut_short) {
+    const std::string whole = small_deepseek().text();
+    for (std::size_t size = 0; size < whole.size(); ++size)
+        EXPECT_EQ(error_of(whole.substr(0, size)),
+                  fmt::format("m: the config is not JSON, it ends too early at line 1, column {}",
+                              size + 1));
 }
 
 TEST(BadConfig, survives_deep_nesting) {

@@ -1,4 +1,5 @@
 // The logical tensors of each family, name by name.
+#include <algorithm>
 #include <string>
 #include <vector>
 
