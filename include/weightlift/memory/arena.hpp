@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "weightlift/base/box.hpp"
 #include "weightlift/base/bytes.hpp"
@@ -82,7 +83,7 @@ protected:
 [[nodiscard]] std::unique_ptr<Arena> make_host_arena(Bytes bytes);
 
 /// Memory that this process may still take: the least of MemAvailable and the cgroup limits (v1,
-/// v2) minus their use. Bytes.
-[[nodiscard]] Bytes available_host_memory();
+/// v2) minus their use. Bytes. `root` goes before /proc and the mount points (for tests).
+[[nodiscard]] Bytes available_host_memory(const std::string& root = "");
 
 }  // namespace weightlift::memory
