@@ -49,7 +49,7 @@ PlanStatistics gather_statistics(const Planner& planner) {
             while (end < transfers.size() && transfers[end].src.rank == src) ++end;
             const auto copies = merge_transfers({transfers.data() + begin, end - begin}, 0,
                                                 sources[static_cast<std::size_t>(src)], arena);
-            PairTraffic pair{src, dst, 0, copies.size()};
+            PairTraffic pair{src, dst, 0, copies.size(), 0};
             for (const Copy& copy : copies) {
                 pair.bytes += copy.bytes();
                 const auto bucket = static_cast<std::size_t>(std::bit_width(copy.row_bytes) - 1);
@@ -57,6 +57,7 @@ PlanStatistics gather_statistics(const Planner& planner) {
                 stats.sizes.bytes[bucket] += copy.bytes();
                 stats.runs_sent[static_cast<std::size_t>(src)] += copy.rows;
                 stats.runs += copy.rows;
+                pair.runs += copy.rows;
             }
             stats.copies += pair.copies;
             stats.bytes += pair.bytes;

@@ -22,6 +22,7 @@ struct PairTraffic {
     Rank src = 0, dst = 0;  ///< plan ranks
     Bytes bytes = 0;
     std::uint64_t copies = 0;  ///< after merging
+    std::uint64_t runs = 0;    ///< contiguous runs after merging
 };
 
 struct PlanStatistics {

@@ -1,0 +1,37 @@
+// What a push is asked to do. Values only; parsing is the app's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "weightlift/base/bytes.hpp"
+
+namespace weightlift::session {
+
+enum class Verify : std::uint8_t { None, Fingerprint, Full };
+enum class Order : std::uint8_t { Plan, Rotated };
+
+/// Faults that tests ask for (--inject); absent in real runs.
+struct Injection {
+    std::optional<std::pair<int, Bytes>>
+        flip;                ///< invert arena byte of this MPI rank before the check
+    std::uint64_t drop = 0;  ///< leave out that many copies of the first sender
+    std::optional<std::pair<int, std::chrono::milliseconds>> delay;  ///< this MPI rank starts late
+    std::optional<std::pair<int, std::uint64_t>> kill;  ///< this MPI rank kills itself in push N
+};
+
+struct PushOptions {
+    std::string strategy = "direct";
+    std::string transport = "auto";  ///< auto, or a name of transport_names()
+    Order order = Order::Rotated;
+    Bytes window = 64 * MiB;  ///< most bytes outstanding per destination
+    Bytes minimum_slice = 256 * KiB;
+    Verify verify = Verify::Fingerprint;
+    std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< per phase
+    Injection inject;
+};
+
+}  // namespace weightlift::session

@@ -1,0 +1,119 @@
+// What a results file says of a session.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "state.hpp"
+
+namespace weightlift::session {
+
+namespace {
+
+struct RankTotals {
+    Bytes sent = 0, received = 0, wire = 0, weights = 0;
+    std::uint64_t transfers = 0, copies = 0;
+    std::array<std::uint64_t, record::kSetupPhases> setup{};
+};
+
+struct Traffic {
+    Rank src = 0, dst = 0;
+    std::uint32_t lane = 0;
+    std::uint32_t reserved = 0;
+    Bytes bytes = 0;
+};
+
+std::string_view to_string(Verify verify) {
+    switch (verify) {
+        case Verify::None: return "none";
+        case Verify::Fingerprint: return "fingerprint";
+        case Verify::Full: return "full";
+    }
+    return "?";
+}
+
+}  // namespace
+
+Session::Description Session::describe() const {
+    const State& s = *state_;
+    const mpi::Deadline deadline(s.options.timeout);
+    RankTotals mine;
+    std::vector<Traffic> traffic;
+    for (std::size_t l = 0; l < s.lanes.size(); ++l)
+        for (const auto& link : s.lanes[l].links.destinations) {
+            mine.sent += link.bytes;
+            if (link.rank != s.rank) mine.wire += link.bytes;
+            traffic.push_back(
+                {s.plan_rank, s.plan_of(link.rank), static_cast<std::uint32_t>(l), 0, link.bytes});
+        }
+    for (const auto& [peer, bytes] : s.bytes_from) mine.received += bytes;
+    mine.weights = s.store.bytes();
+    mine.transfers = s.transfers;
+    mine.copies = s.copies;
+    mine.setup = s.setup_ns;
+
+    const auto totals = s.world().gather(mine, deadline, "describe");
+    const auto rows =
+        s.world().gather_strings(std::as_bytes(std::span(traffic)), deadline, "describe");
+    Description out;
+    if (s.rank != 0) return out;
+
+    record::CaseInfo& info = out.info;
+    for (std::size_t r = 0; r < totals.size(); ++r) {
+        const RankTotals& t = totals[r];
+        info.bytes += t.received;
+        info.wire_bytes += t.wire;
+        info.port_bytes = std::max({info.port_bytes, t.sent, t.received});
+        info.transfers += t.transfers;
+        info.copies += t.copies;
+        out.setup_ns.push_back(t.setup);
+
+        record::RankInfo rank;
+        const Rank plan = s.plan_of(static_cast<int>(r));
+        const bool is_trainer = plan < s.inputs.roles.trainers;
+        rank.role = layout::to_string(is_trainer ? layout::Side::Trainer : layout::Side::Rollout);
+        rank.rank = static_cast<std::int32_t>(r);
+        rank.plan_rank = plan;
+        if (!is_trainer) {
+            rank.engine = s.inputs.rollout.engine_of(plan - s.inputs.roles.trainers);
+            rank.engine_rank = s.inputs.rollout.engine_rank_of(plan - s.inputs.roles.trainers);
+        }
+        rank.host = s.inputs.topology.hosts[r];
+        rank.node = s.inputs.topology.node[r];
+        rank.local_rank = s.inputs.topology.local_rank[r];
+        rank.registration = "arena";
+        rank.weight_bytes = t.weights;
+        out.ranks.push_back(std::move(rank));
+    }
+    std::vector<Bytes> lane_bytes(s.lanes.size(), 0);
+    for (const auto& bytes : rows) {
+        std::vector<Traffic> list(bytes.size() / sizeof(Traffic));
+        std::memcpy(list.data(), bytes.data(), bytes.size());
+        for (const Traffic& t : list) {
+            lane_bytes[t.lane] += t.bytes;
+            out.traffic.push_back({t.src, t.dst, s.lanes[t.lane].name, t.bytes});
+        }
+    }
+    // What was really used, not what was asked for.
+    std::vector<std::string> used;
+    for (std::size_t l = 0; l < s.lanes.size(); ++l)
+        if (lane_bytes[l] > 0 || s.lanes.size() == 1) used.push_back(s.lanes[l].name);
+
+    info.model = s.inputs.model.name();
+    info.trainer = s.inputs.trainer.description();
+    info.rollout = s.inputs.rollout.description();
+    info.strategy = s.options.strategy;
+    info.transport = fmt::format("{}", fmt::join(used, "+"));
+    info.verify = to_string(s.options.verify);
+    info.memory = "host";
+    info.key = fmt::format("{}/{}/{}/{}/{}", info.model, info.trainer, info.rollout, info.strategy,
+                           info.transport);
+    info.parameters = s.inputs.model.parameter_count();
+    info.unique_bytes = s.inputs.model.bytes();
+    info.plan_digest = s.digest;
+    return out;
+}
+
+}  // namespace weightlift::session

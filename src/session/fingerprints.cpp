@@ -1,0 +1,153 @@
+#include "weightlift/session/fingerprints.hpp"
+
+#include <algorithm>
+
+namespace weightlift::session {
+
+using layout::Layout;
+using layout::ParameterIndex;
+using layout::Side;
+using model::TensorId;
+
+namespace {
+
+/// True where disjoint boxes cover the whole: equal areas and no overlap.
+bool tiles(std::vector<Box>& boxes, const Box& whole) {
+    std::uint64_t elements = 0;
+    for (const Box& box : boxes) elements += box.elements();
+    if (elements != whole.elements()) return false;
+    std::sort(boxes.begin(), boxes.end());
+    for (std::size_t i = 0; i < boxes.size(); ++i)
+        for (std::size_t j = i + 1; j < boxes.size() && boxes[j].rows.begin < boxes[i].rows.end;
+             ++j)
+            if (!intersect(boxes[i], boxes[j]).empty()) return false;
+    return true;
+}
+
+}  // namespace
+
+FingerprintTable::FingerprintTable(const model::ModelSpec& model, const Layout& trainer,
+                                   const Layout& rollout)
+    : model_(model), trainer_(trainer), rollout_(rollout) {
+    first_family_.push_back(0);
+    for (TensorId t = 0; t < model.tensors().size(); ++t) {
+        make_families(Side::Trainer, t);
+        make_families(Side::Rollout, t);
+        first_family_.push_back(static_cast<std::uint32_t>(families_.size()));
+    }
+}
+
+const Layout& FingerprintTable::layout_of(Side side) const {
+    return side == Side::Trainer ? trainer_ : rollout_;
+}
+
+void FingerprintTable::make_families(Side side, TensorId tensor) {
+    const Layout& layout = layout_of(side);
+    const std::size_t begin = families_.size();
+    for (const auto ref : layout.pieces_of(tensor)) {
+        const std::string& name = layout.parameter(ref.parameter).name;
+        auto at = std::find_if(
+            families_.begin() + static_cast<std::ptrdiff_t>(begin), families_.end(),
+            [&](const Family& f) { return layout.parameter(f.shards.front()).name == name; });
+        if (at == families_.end()) {
+            families_.push_back({tensor, side, {}, 0, 0, false});
+            at = families_.end() - 1;
+        }
+        // Several pieces of one parameter are adjacent in this list.
+        if (at->shards.empty() || at->shards.back() != ref.parameter)
+            at->shards.push_back(ref.parameter);
+    }
+    std::vector<Box> boxes;
+    for (std::size_t f = begin; f < families_.size(); ++f) {
+        Family& family = families_[f];
+        boxes.clear();
+        for (const ParameterIndex p : family.shards) {
+            for (const auto& piece : layout.parameter(p).pieces)
+                if (piece.tensor == tensor) boxes.push_back(piece.box);
+            const auto holders = layout.rank_set(layout.parameter(p).ranks).size();
+            family.copies = std::max(family.copies, static_cast<std::uint32_t>(holders));
+        }
+        family.is_whole = tiles(boxes, model_.tensor(tensor).box());
+        family.first_slot = slots_;
+        if (family.is_whole) slots_ += family.copies;
+    }
+}
+
+const FingerprintTable::Family& FingerprintTable::family(Side side, TensorId tensor,
+                                                         ParameterIndex parameter) const {
+    for (std::uint32_t f = first_family_[tensor]; f < first_family_[tensor + 1]; ++f) {
+        const Family& candidate = families_[f];
+        if (candidate.side == side &&
+            std::binary_search(candidate.shards.begin(), candidate.shards.end(), parameter))
+            return candidate;
+    }
+    fail_invariant("parameter is in a family", std::source_location::current());
+}
+
+void FingerprintTable::add(const WeightStore& store, std::span<const std::uint64_t> block_sums,
+                           std::span<std::uint64_t> slots) const {
+    const Layout& layout = store.layout();
+    for (std::size_t b = 0; b < block_sums.size(); ++b) {
+        const auto ref = store.block_pieces()[b];
+        const auto& parameter = layout.parameter(ref.parameter);
+        const Family& of = family(layout.side(), parameter.pieces[ref.piece].tensor, ref.parameter);
+        if (!of.is_whole) continue;
+        const auto holders = layout.rank_set(parameter.ranks);
+        const auto k = static_cast<std::size_t>(
+            std::lower_bound(holders.begin(), holders.end(), store.rank()) - holders.begin());
+        for (std::size_t copy = k; copy < of.copies; copy += holders.size())
+            slots[of.first_slot + copy] += block_sums[b];
+    }
+}
+
+std::vector<std::size_t> FingerprintTable::uncovered(const WeightStore& store) const {
+    const Layout& layout = store.layout();
+    std::vector<std::size_t> blocks;
+    for (std::size_t b = 0; b < store.blocks().size(); ++b) {
+        const auto ref = store.block_pieces()[b];
+        const TensorId tensor = layout.parameter(ref.parameter).pieces[ref.piece].tensor;
+        bool has_reference = false;
+        for (std::uint32_t f = first_family_[tensor]; f < first_family_[tensor + 1]; ++f)
+            has_reference |= families_[f].side == Side::Trainer && families_[f].is_whole;
+        if (!has_reference || !family(layout.side(), tensor, ref.parameter).is_whole)
+            blocks.push_back(b);
+    }
+    return blocks;
+}
+
+std::vector<record::FingerprintRow> FingerprintTable::compare(
+    std::span<const std::uint64_t> slots) const {
+    std::vector<record::FingerprintRow> rows;
+    for (TensorId t = 0; t + 1 < first_family_.size(); ++t) {
+        const Family* reference = nullptr;
+        record::FingerprintRow row;
+        bool is_held = false;
+        for (std::uint32_t f = first_family_[t]; f < first_family_[t + 1]; ++f) {
+            const Family& family = families_[f];
+            if (!family.is_whole) continue;
+            if (reference == nullptr) {
+                if (family.side != Side::Trainer) break;
+                reference = &family;
+                row.trainer = row.rollout = slots[family.first_slot];
+                row.equal = true;
+            }
+            is_held |= family.side == Side::Rollout;
+            for (std::uint32_t copy = 0; copy < family.copies; ++copy) {
+                const std::uint64_t value = slots[family.first_slot + copy];
+                if (!row.equal || value == row.trainer) continue;
+                row.equal = false;
+                row.rollout = value;
+                const Layout& layout = layout_of(family.side);
+                const auto holders = layout.rank_set(layout.parameter(family.shards.front()).ranks);
+                if (family.side == Side::Rollout)
+                    row.engine = layout.engine_of(holders[copy % holders.size()]);
+            }
+        }
+        if (!is_held) continue;
+        row.tensor = model_.tensor(t).name;
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+}  // namespace weightlift::session

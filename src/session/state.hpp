@@ -1,0 +1,77 @@
+// What a Session keeps. Private to this folder.
+#pragma once
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "weightlift/plan/copy.hpp"
+#include "weightlift/plan/planner.hpp"
+#include "weightlift/session/fingerprints.hpp"
+#include "weightlift/session/session.hpp"
+#include "weightlift/session/weight_store.hpp"
+#include "weightlift/transport/registry.hpp"
+#include "weightlift/transport/transport.hpp"
+
+namespace weightlift::session {
+
+/// One backend in use, with the pairs that it serves. Members in dependency order.
+struct Lane {
+    std::string name;
+    std::unique_ptr<transport::Transport> transport;
+    transport::RegionKey key;  ///< of this rank's region
+    transport::LinkTable links;
+    transport::BoundPlan plan;
+    Bytes planned_bytes = 0;  ///< sent from here per push
+    std::unique_ptr<transport::Push> push;
+};
+
+struct Session::State {
+    const Agreement& agreement;
+    mpi::Watchdog& watchdog;
+    SessionInputs inputs;
+    PushOptions options;
+
+    int rank;  ///< MPI rank
+    Rank plan_rank;
+    bool is_trainer;
+    WeightStore store;
+    record::SetupTimes setup_ns{};
+
+    std::uint64_t digest = 0;
+    std::uint64_t transfers = 0;                 ///< received here
+    std::uint64_t copies = 0;                    ///< sent from here
+    std::vector<plan::Transfer> sent, received;  ///< dropped once bound
+    std::map<int, Bytes> bytes_to, bytes_from;   ///< by MPI rank
+    std::vector<Lane> lanes;
+    bool has_dropped = false;  ///< --inject drop took copies out of this rank's plan
+
+    std::unique_ptr<FingerprintTable> table;
+    std::vector<std::uint64_t> trainer_sums;  ///< of this rank's blocks, before the push
+    std::uint64_t epoch = 0;
+    std::optional<std::uint64_t> committed;
+
+    State(const Agreement& a, mpi::Watchdog& w, const SessionInputs& i, PushOptions o);
+
+    [[nodiscard]] const mpi::Communicator& world() const { return agreement.world(); }
+    [[nodiscard]] int mpi_rank(Rank plan) const {
+        return inputs.roles.mpi_rank[static_cast<std::size_t>(plan)];
+    }
+    [[nodiscard]] int node_of(int mpi) const {
+        return inputs.topology.node[static_cast<std::size_t>(mpi)];
+    }
+    [[nodiscard]] Rank plan_of(int mpi) const {
+        return inputs.roles.plan_rank[static_cast<std::size_t>(mpi)];
+    }
+    /// Which backend serves this pair. Pure: both ends agree.
+    [[nodiscard]] std::string_view transport_for(int src, int dst) const;
+
+    void make_plan();
+    void check_memory(const mpi::Deadline& deadline) const;
+    void open_lanes();
+    void exchange_and_bind(const mpi::Deadline& deadline);
+    void connect();
+    [[nodiscard]] std::string waited_for() const;
+};
+
+}  // namespace weightlift::session
