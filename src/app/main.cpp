@@ -1,0 +1,63 @@
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "weightlift/base/error.hpp"
+
+#include "commands.hpp"
+#include "text.hpp"
+
+namespace {
+
+constexpr const char* kUsage =
+    R"(weightlift: plan, push, verify and record weight updates from trainers to rollouts
+
+usage:
+  mpirun -n RANKS weightlift push --model MODEL --trainer tp=8 --rollout tp=16 [flags]
+  weightlift plan --model MODEL --trainer … --rollout … [flags]    what would be pushed, no MPI needed
+  weightlift show FILE [--allow-partial]                           print a results file
+  weightlift COMMAND --help | weightlift --version
+
+exit codes: 0 right; 1 internal; 2 usage or configuration; 4 transport; 5 deadline or lost peer;
+            6 wrong data; 8 results file
+)";
+
+int dispatch(int argc, char** argv) {
+    using namespace weightlift;
+    const app::Arguments all(argv + 1, argv + argc);
+    if (all.empty() || all.front() == "--help" || all.front() == "-h" || all.front() == "help") {
+        std::fputs(kUsage, all.empty() ? stderr : stdout);
+        return static_cast<int>(all.empty() ? ExitCode::Usage : ExitCode::Ok);
+    }
+    if (all.front() == "--version") {
+        std::fputs(app::version_text().c_str(), stdout);
+        return 0;
+    }
+    const app::Arguments arguments(all.begin() + 1, all.end());
+    if (all.front() == "plan") return app::run_plan(arguments);
+    if (all.front() == "show") return app::run_show(arguments);
+#if WEIGHTLIFT_WITH_MPI
+    if (all.front() == "push") return app::run_push(arguments, &argc, &argv);
+#else
+    if (all.front() == "push")
+        throw ConfigError("push needs MPI, and this build has none (WEIGHTLIFT_WITH_MPI=OFF)");
+#endif
+    constexpr std::string_view kCommands[] = {"push", "plan", "show", "--help", "--version"};
+    throw ConfigError(fmt::format("unknown command '{}'{}", all.front(),
+                                  app::suggestion(all.front(), kCommands)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return dispatch(argc, argv);
+    } catch (const weightlift::Error& error) {
+        fmt::print(stderr, "weightlift: {}\n", error.what());
+        return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "weightlift: internal error: {}\n", error.what());
+        return static_cast<int>(weightlift::ExitCode::Internal);
+    }
+}

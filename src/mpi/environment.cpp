@@ -1,3 +1,4 @@
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 
@@ -37,6 +38,14 @@ int launcher_world_size() {
     for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
         if (const auto size = number(name); size > 0) return narrow<int>(size, name);
     return 0;
+}
+
+std::string library_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+    const std::string all(text.data(), static_cast<std::size_t>(length));
+    return all.substr(0, all.find_first_of(",\n"));
 }
 
 }  // namespace weightlift::mpi

@@ -17,8 +17,8 @@ struct Finding {
 };
 
 Finding locate(const WeightStore& store, const model::ModelSpec& model,
-                 const std::vector<memory::Block>& blocks, const std::vector<std::size_t>& which,
-                 std::uint64_t version) {
+               const std::vector<memory::Block>& blocks, const std::vector<std::size_t>& which,
+               std::uint64_t version) {
     std::vector<memory::Block> chosen;
     for (const std::size_t b : which) chosen.push_back(blocks[b]);
     const auto found = store.arena().compare(chosen, version);
@@ -61,6 +61,8 @@ Verification Session::verify(std::uint64_t version) {
 
     std::vector<std::uint64_t> slots(s.table->slots(), 0);
     Finding finding;
+    const auto begin = mpi::Clock::now();
+    std::uint64_t took_ns = 0;
     s.agreement.run("verify", [&](const mpi::Deadline&) {
         if (s.is_trainer) {
             s.table->add(s.store, s.trainer_sums, slots);
@@ -83,11 +85,15 @@ Verification Session::verify(std::uint64_t version) {
         }
         if (finding.text.empty() && !which.empty())
             finding = locate(s.store, s.inputs.model, blocks, which, version);
+        took_ns = static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(mpi::Clock::now() - begin)
+                .count());
     });
 
     Verification result;
     const mpi::Deadline deadline(s.options.timeout);
     world.reduce_sum_to_root(slots, deadline, "verify");
+    result.rank_ns = world.gather(took_ns, deadline, "verify");
     bool is_right = true;
     if (s.rank == 0) {
         result.fingerprints = s.table->compare(slots);

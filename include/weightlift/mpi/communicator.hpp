@@ -36,6 +36,9 @@ public:
 /// environment; 0 without one. A world smaller than that is a broken launch.
 [[nodiscard]] int launcher_world_size();
 
+/// First line of what the MPI library says of itself; may be called before MPI_Init.
+[[nodiscard]] std::string library_version();
+
 using Bytestring = std::vector<std::byte>;
 
 /// A duplicated communicator; move-only. All methods without "Collective" are local or point to

@@ -21,7 +21,8 @@ struct Verification {
     bool is_right = true;
     std::vector<record::FingerprintRow> fingerprints;
     std::string mismatch;  ///< sentence naming rank, tensor, index, expected, actual, count
-    std::uint64_t wrong_elements = 0;  ///< of all rollouts
+    std::vector<std::uint64_t> rank_ns;  ///< time the check itself took, per MPI rank
+    std::uint64_t wrong_elements = 0;    ///< of all rollouts
 };
 
 struct SessionInputs {

@@ -1,0 +1,158 @@
+#include "case_table.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "text.hpp"
+
+namespace weightlift::app {
+
+using record::CaseRecord;
+using record::kNotMeasured;
+using record::RankInfo;
+using record::Sample;
+using record::Summary;
+using record::Validity;
+
+namespace {
+
+std::string ratio(std::uint64_t part, std::uint64_t whole) {
+    if (part == kNotMeasured || whole == kNotMeasured || whole == 0) return "-";
+    return fmt::format("{:.2f}", static_cast<double>(part) / static_cast<double>(whole));
+}
+
+bool is_checked(const CaseRecord& one) {
+    return std::any_of(one.samples.begin(), one.samples.end(),
+                       [](const Sample& s) { return s.validity != Validity::Unchecked; });
+}
+
+/// Largest clock error or release skew as a fraction of the time, over the counted iterations.
+double worst_clock(const CaseRecord& one) {
+    double worst = 0;
+    for (const Sample& s : one.samples)
+        if (!s.warmup && s.time_ns > 0)
+            worst =
+                std::max(worst, static_cast<double>(std::max(s.clock_error_ns, s.release_skew_ns)) /
+                                    static_cast<double>(s.time_ns));
+    return worst;
+}
+
+std::vector<std::string> row_of(const CaseRecord& one, const Summary& s) {
+    const auto& info = one.info;
+    // A case with a wrong iteration has no bandwidth that could be called its own.
+    const bool is_right = s.wrong == 0;
+    const double line = static_cast<double>(info.line_rate);
+    return {info.key + (worst_clock(one) > 0.01 ? " *" : ""),
+            human_bytes(info.bytes),
+            std::to_string(s.iterations),
+            show_ms(s.first_ns),
+            show_ms(s.min_ns),
+            show_ms(s.p50_ns),
+            show_ms(s.p99_ns),
+            show_ms(s.max_ns),
+            is_right ? show_rate(s.algbw) : "-",
+            is_right ? show_rate(s.portbw) : "-",
+            is_right && info.line_rate != kNotMeasured && s.portbw > 0
+                ? fmt::format("{:.0f}", 100 * s.portbw / line)
+                : "-",
+            show_ms(info.floor_ns),
+            is_right ? ratio(s.p50_ns, info.floor_ns) : "-",
+            is_checked(one) ? std::to_string(s.wrong) : "N/A"};
+}
+
+std::string footer(const CaseRecord& one, const Summary& s, const std::vector<RankInfo>& ranks) {
+    std::string text;
+    const auto is_slowest = [&](const RankInfo& r) { return r.rank == s.slowest_rank; };
+    if (const auto slowest = std::find_if(ranks.begin(), ranks.end(), is_slowest);
+        slowest != ranks.end())
+        text += fmt::format("slowest: rank {}, {}{}: {:.2f} x median, in {} of {} iterations\n",
+                            slowest->rank, slowest->host,
+                            slowest->nic.empty() ? "" : ", " + slowest->nic, s.slowest_ratio,
+                            s.slowest_count, s.iterations);
+    std::map<std::string, std::pair<Bytes, std::size_t>> by_transport;
+    for (const auto& row : one.traffic) {
+        by_transport[row.transport].first += row.bytes;
+        ++by_transport[row.transport].second;
+    }
+    for (const auto& [name, total] : by_transport)
+        text += fmt::format("moved by {}: {} per push, between {} pairs of ranks\n", name,
+                            human_bytes(total.first), total.second);
+    if (!one.fingerprints.empty()) {
+        const auto equal = std::count_if(one.fingerprints.begin(), one.fingerprints.end(),
+                                         [](const auto& row) { return row.equal; });
+        text += fmt::format("fingerprints: {} of {} tensors agree between trainer and every copy\n",
+                            equal, one.fingerprints.size());
+        for (const auto& row : one.fingerprints)
+            if (!row.equal) {
+                text += fmt::format(
+                    "first that differs: {} ({:016x} on trainers, {:016x} on engine {})\n",
+                    row.tensor, row.trainer, row.rollout, row.engine);
+                break;
+            }
+    }
+    if (const double worst = worst_clock(one); worst > 0.01)
+        text += fmt::format("* clock error or release skew reaches {:.0f} % of the time\n",
+                            100 * worst);
+    return text;
+}
+
+}  // namespace
+
+std::string case_table(const std::vector<CaseRecord>& cases, const std::vector<RankInfo>& ranks) {
+    std::vector<std::vector<std::string>> rows{
+        {"case", "bytes", "iters", "first", "min", "p50", "p99", "max", "algbw", "portbw", "%line",
+         "floor", "x floor", "#wrong"},
+        {"", "", "", "ms", "ms", "ms", "ms", "ms", "GB/s", "GB/s", "", "ms", "", ""}};
+    std::string footers;
+    for (const CaseRecord& one : cases) {
+        const Summary summary = record::summarize(one.info, one.samples);
+        rows.push_back(row_of(one, summary));
+        footers += footer(one, summary, ranks);
+    }
+    return align(rows) + footers;
+}
+
+std::string case_json(const record::RunRecord& run) {
+    using Json = nlohmann::ordered_json;
+    const auto number = [](std::uint64_t value) {
+        return value == kNotMeasured ? Json(nullptr) : Json(value);
+    };
+    Json out{{"schema", "weightlift-summary/1"},
+             {"file", run.path},
+             {"status", run.status},
+             {"exit_code", run.exit_code},
+             {"run_uuid", run.run.run_uuid},
+             {"tool_version", run.run.tool_version},
+             {"git", run.run.git},
+             {"cases", Json::array()}};
+    for (const CaseRecord& one : run.cases) {
+        const Summary s = record::summarize(one.info, one.samples);
+        Json item{
+            {"key", one.info.key},
+            {"bytes", one.info.bytes},
+            {"plan_digest", fmt::format("{:016x}", one.info.plan_digest)},
+            {"verify", one.info.verify},
+            {"iterations", s.iterations},
+            {"wrong", is_checked(one) ? Json(s.wrong) : Json(nullptr)},
+            {"first_ns", number(s.first_ns)},
+            {"min_ns", number(s.min_ns)},
+            {"p50_ns", number(s.p50_ns)},
+            {"p99_ns", number(s.p99_ns)},
+            {"max_ns", number(s.max_ns)},
+            {"algbw_bytes_per_s", s.algbw > 0 && s.wrong == 0 ? Json(s.algbw) : Json(nullptr)},
+            {"portbw_bytes_per_s", s.portbw > 0 && s.wrong == 0 ? Json(s.portbw) : Json(nullptr)},
+            {"floor_ns", number(one.info.floor_ns)},
+            {"slowest_rank", s.slowest_rank >= 0 ? Json(s.slowest_rank) : Json(nullptr)}};
+        Json times = Json::array();
+        for (const Sample& sample : one.samples)
+            if (!sample.warmup) times.push_back(sample.time_ns);
+        item["time_ns"] = std::move(times);
+        out["cases"].push_back(std::move(item));
+    }
+    return out.dump(2) + "\n";
+}
+
+}  // namespace weightlift::app

@@ -1,0 +1,22 @@
+// Flags shared by the commands, over CLI11 (whose headers stay in options.cpp and its users).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "inputs.hpp"
+
+namespace weightlift::app {
+
+/// Adds --model, --layers, --mtp, --dtype, --trainer, --rollout and --config.
+void add_scene_options(CLI::App& app, SceneOptions& options);
+
+enum class Parsed { Run, HelpShown };
+
+/// Parses argv[first...]. Prints help for --help. Throws ConfigError for anything wrong; for an
+/// unknown flag it names the nearest one.
+[[nodiscard]] Parsed parse_arguments(CLI::App& app, const std::vector<std::string>& arguments);
+
+}  // namespace weightlift::app

@@ -1,0 +1,176 @@
+// weightlift plan: what would be pushed, from a config.json and two layouts, on any laptop.
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "weightlift/layout/layout_file.hpp"
+#include "weightlift/plan/copy.hpp"
+#include "weightlift/plan/statistics.hpp"
+#include "weightlift/sim/cluster.hpp"
+
+#include "catalog.hpp"
+#include "commands.hpp"
+#include "options.hpp"
+#include "plan_json.hpp"
+#include "text.hpp"
+
+namespace weightlift::app {
+
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string percent(double part, double whole) {
+    return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+}
+
+std::string size_name(std::size_t bucket) {
+    const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    return fmt::format("{} {}", 1U << (bucket % 10), units[bucket / 10]);
+}
+
+struct Spread {
+    std::uint64_t low = ~std::uint64_t{0}, high = 0, sum = 0, count = 0;
+    void add(std::uint64_t value) {
+        low = std::min(low, value);
+        high = std::max(high, value);
+        sum += value;
+        ++count;
+    }
+    [[nodiscard]] double mean() const {
+        return count > 0 ? static_cast<double>(sum) / static_cast<double>(count) : 0;
+    }
+};
+
+/// "min / mean / max".
+template <class Show>
+std::string show(const Spread& s, Show&& text) {
+    if (s.count == 0) return "-";
+    return fmt::format("{} / {} / {}", text(s.low), text(static_cast<std::uint64_t>(s.mean())),
+                       text(s.high));
+}
+
+void print_ranks(const Scene& scene, const plan::PlanStatistics& stats) {
+    const Rank trainers = scene.trainer.world_size();
+    const auto number = [](std::uint64_t n) { return std::to_string(n); };
+    Spread held[2], moved[2], peers[2];
+    for (std::size_t r = 0; r < stats.sent.size(); ++r) {
+        const bool is_rollout = static_cast<Rank>(r) >= trainers;
+        const layout::Layout& layout = is_rollout ? scene.rollout : scene.trainer;
+        held[is_rollout].add(layout.bytes_of(static_cast<Rank>(r) - (is_rollout ? trainers : 0)));
+        moved[is_rollout].add(is_rollout ? stats.received[r] : stats.sent[r]);
+        peers[is_rollout].add(is_rollout ? stats.fan_in[r] : stats.fan_out[r]);
+    }
+    const Rank out = stats.busiest_sender(), in = stats.busiest_receiver();
+    Rows rows{
+        {"per rank: min / mean / max", "weights in memory", "bytes moved", "peers", "busiest"},
+        {"trainer (sends)", show(held[0], human_bytes), show(moved[0], human_bytes),
+         show(peers[0], number), fmt::format("rank {}", out)},
+        {"rollout (receives)", show(held[1], human_bytes), show(moved[1], human_bytes),
+         show(peers[1], number), fmt::format("rank {}", in)}};
+    std::fputs((align(rows) + "\n").c_str(), stdout);
+}
+
+void print_sizes(const plan::PlanStatistics& stats) {
+    Rows rows{{"contiguous runs of", "count", "bytes", "share of bytes"}};
+    for (std::size_t b = 0; b < stats.sizes.runs.size(); ++b)
+        if (stats.sizes.runs[b] > 0)
+            rows.push_back({fmt::format("{} …", size_name(b)), std::to_string(stats.sizes.runs[b]),
+                            human_bytes(stats.sizes.bytes[b]),
+                            percent(static_cast<double>(stats.sizes.bytes[b]),
+                                    static_cast<double>(stats.bytes))});
+    std::fputs((align(rows) + "\n").c_str(), stdout);
+}
+
+void print_prediction(const plan::PlanStatistics& stats, Rank trainers,
+                      const sim::Cluster& cluster) {
+    const sim::Prediction p = sim::predict(stats, trainers, cluster);
+    Rows rows{{fmt::format("busiest ports on {}", cluster.name), "bytes", "messages", "at least"}};
+    for (const sim::Port& port : p.busiest)
+        rows.push_back(
+            {fmt::format("node {} {} {} {}", port.node,
+                         port.kind == sim::PortKind::Nic ? "port" : "NVLink of rank", port.index,
+                         port.is_send ? "send" : "receive"),
+             human_bytes(port.bytes), std::to_string(port.messages),
+             fmt::format("{} ms", show_ms(static_cast<std::uint64_t>(port.seconds * 1e9)))});
+    std::fputs(align(rows).c_str(), stdout);
+    fmt::print("predicted time: at least {} ms ({} ms by bandwidth, {} ms by message rate)\n",
+               show_ms(static_cast<std::uint64_t>(p.seconds() * 1e9)),
+               show_ms(static_cast<std::uint64_t>(p.bandwidth_seconds * 1e9)),
+               show_ms(static_cast<std::uint64_t>(p.message_seconds * 1e9)));
+    fmt::print("queue pairs: at most {} over one port, with one per pair of ranks\n",
+               p.queue_pairs_per_port);
+    if (p.nvlink_bytes > 0)
+        fmt::print("inside NVLink domains: {} of {}\n", human_bytes(p.nvlink_bytes),
+                   human_bytes(stats.bytes));
+}
+
+}  // namespace
+
+int run_plan(const Arguments& arguments) {
+    SceneOptions options;
+    std::string format = "text", emit, cluster_name, minimum_slice = "256KiB";
+    bool is_merged = false;
+    CLI::App app("what would be pushed: bytes per rank and pair, message sizes, lower bound",
+                 "weightlift plan");
+    add_scene_options(app, options);
+    app.add_option("--cluster", cluster_name, "cluster description: shipped name or JSON file");
+    app.add_option("--format", format, "text or json")->capture_default_str();
+    app.add_flag("--merged", is_merged, "with --format json: copies as they are executed");
+    app.add_option("--emit-layout", emit,
+                   "print the trainer's or the rollout's layout file instead");
+    app.add_option("--min-slice", minimum_slice, "smallest slice a region is cut into")
+        ->capture_default_str();
+    if (parse_arguments(app, arguments) == Parsed::HelpShown) return 0;
+    if (format != "text" && format != "json")
+        throw ConfigError(fmt::format("--format {}: not text or json", format));
+    if (is_merged && format != "json") throw ConfigError("--merged needs --format json");
+    if (!emit.empty() && emit != "trainer" && emit != "rollout")
+        throw ConfigError(fmt::format("--emit-layout {}: not trainer or rollout", emit));
+    plan::PlanOptions plan_options;
+    plan_options.minimum_slice = parse_bytes(minimum_slice, "--min-slice");
+    std::optional<sim::Cluster> cluster;
+    if (!cluster_name.empty()) cluster = sim::parse_cluster(cluster_text(cluster_name));
+
+    const Scene scene = load_scene(options);
+    for (const std::string& note : scene.notes) fmt::print(stderr, "weightlift: note: {}\n", note);
+    if (!emit.empty()) {
+        std::fputs(
+            layout::emit_layout(emit == "trainer" ? scene.trainer : scene.rollout, scene.model)
+                .c_str(),
+            stdout);
+        return 0;
+    }
+    const plan::Planner planner(scene.model, scene.trainer, scene.rollout, plan_options);
+    const plan::PlanStatistics stats = plan::gather_statistics(planner);
+    if (format == "json") {
+        write_plan_json(stdout, scene, planner, stats.digest, stats.bytes,
+                        is_merged ? PlanView::Merged : PlanView::Transfers);
+        return 0;
+    }
+    const auto engines = scene.rollout.engine_begins().size();
+    fmt::print("model    {}: {} parameters, {}\n", scene.model.name(),
+               scene.model.parameter_count(), human_bytes(scene.model.bytes()));
+    fmt::print("trainer  {}: {} ranks\n", scene.trainer.description(), planner.trainers());
+    fmt::print("rollout  {}: {} ranks in {} engine{}\n", scene.rollout.description(),
+               planner.rollouts(), engines, engines == 1 ? "" : "s");
+    fmt::print(
+        "plan     {:016x}: {} in {} transfers, {} copies after merging, {} pairs of ranks\n\n",
+        stats.digest, human_bytes(stats.bytes), stats.transfers, stats.copies, stats.pairs.size());
+    print_ranks(scene, stats);
+    print_sizes(stats);
+    if (cluster) {
+        print_prediction(stats, planner.trainers(), *cluster);
+    } else {
+        fmt::print(
+            "busiest port: {} (rank {} sends, rank {} receives {}); --cluster NAME predicts a "
+            "time\n",
+            human_bytes(stats.port_bytes()), stats.busiest_sender(), stats.busiest_receiver(),
+            human_bytes(stats.received[static_cast<std::size_t>(stats.busiest_receiver())]));
+    }
+    return 0;
+}
+
+}  // namespace weightlift::app

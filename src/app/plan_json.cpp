@@ -1,0 +1,185 @@
+#include "plan_json.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "weightlift/plan/copy.hpp"
+
+namespace weightlift::app {
+
+namespace {
+
+using layout::Layout;
+using plan::Transfer;
+
+std::string quote(const std::string& text) { return nlohmann::json(text).dump(); }
+
+/// Each name is escaped once, not once per transfer.
+std::vector<std::string> quoted_names(const Layout& layout) {
+    std::vector<std::string> names;
+    for (const auto& parameter : layout.parameters()) names.push_back(quote(parameter.name));
+    return names;
+}
+
+class PlanWriter {
+public:
+    PlanWriter(std::FILE* out, const Scene& scene, const plan::Planner& planner)
+        : out_(out),
+          scene_(scene),
+          planner_(planner),
+          trainer_names_(quoted_names(scene.trainer)),
+          rollout_names_(quoted_names(scene.rollout)) {
+        for (const auto& tensor : scene.model.tensors())
+            tensor_names_.push_back(quote(tensor.name));
+    }
+
+    void header(std::uint64_t digest, Bytes bytes) {
+        const auto engines = scene_.rollout.engine_begins().size();
+        fmt::print(out_,
+                   "{{\"schema\": \"weightlift-plan/1\", \"digest\": \"{:016x}\",\n"
+                   " \"model\": {{\"name\": {}, \"parameters\": {}, \"bytes\": {}}},\n"
+                   " \"trainer\": {{\"layout\": {}, \"world_size\": {}}},\n"
+                   " \"rollout\": {{\"layout\": {}, \"engines\": {}, \"world_size\": {}}},\n"
+                   " \"bytes\": {},\n",
+                   digest, quote(scene_.model.name()), scene_.model.parameter_count(),
+                   scene_.model.bytes(), quote(scene_.trainer.description()), planner_.trainers(),
+                   quote(scene_.rollout.description()), engines, planner_.rollouts(), bytes);
+    }
+
+    void transfers() {
+        begin_steps();
+        for (Rank dst = planner_.trainers(); dst < planner_.world_size(); ++dst)
+            for (const Transfer& t : planner_.received_by(dst)) {
+                entry();
+                text_ += fmt::format("{{\"tensor\": {}, \"box\": ", tensor_names_[t.tensor]);
+                const auto& box = t.box;
+                if (scene_.model.tensor(t.tensor).dimensions == 2)
+                    text_ += fmt::format("[[{}, {}], [{}, {}]]", box.rows.begin, box.rows.end,
+                                         box.columns.begin, box.columns.end);
+                else
+                    text_ += fmt::format("[[{}, {}]]", box.columns.begin, box.columns.end);
+                endpoints(t.src.rank, trainer_names_[t.src.parameter], t.src.offset, t.src.pitch,
+                          t.dst.rank, rollout_names_[t.dst.parameter], t.dst.offset, t.dst.pitch);
+                text_ += fmt::format(", \"rows\": {}, \"row_bytes\": {}}}", t.rows, t.row_bytes);
+            }
+        end_steps();
+    }
+
+    void merged() {
+        begin_steps();
+        std::vector<plan::ArenaMap> rollouts;
+        for (Rank r = 0; r < planner_.rollouts(); ++r) rollouts.emplace_back(scene_.rollout, r);
+        for (Rank src = 0; src < planner_.trainers(); ++src) {
+            const plan::ArenaMap map(scene_.trainer, src);
+            const std::vector<Transfer> sent = planner_.sent_by(src);
+            std::vector<std::vector<plan::Copy>> lists;
+            std::vector<Rank> destinations;
+            for (std::size_t begin = 0; begin < sent.size();) {
+                std::size_t end = begin;
+                while (end < sent.size() && sent[end].dst.rank == sent[begin].dst.rank) ++end;
+                const Rank dst = sent[begin].dst.rank;
+                lists.push_back(plan::merge_transfers(
+                    std::span(sent).subspan(begin, end - begin),
+                    static_cast<std::uint32_t>(destinations.size()), map,
+                    rollouts[static_cast<std::size_t>(dst - planner_.trainers())]));
+                destinations.push_back(dst);
+                begin = end;
+            }
+            if (lists.empty()) continue;
+            const auto first = plan::first_destination(
+                static_cast<std::uint64_t>(src), static_cast<std::uint64_t>(planner_.trainers()),
+                lists.size());
+            for (const plan::Copy& c : plan::rotate_copies(lists, first, plan::kRotationChunk)) {
+                const Rank dst = destinations[c.destination];
+                const auto& dst_map = rollouts[static_cast<std::size_t>(dst - planner_.trainers())];
+                const auto [src_parameter, src_offset] = locate(map, c.src_offset);
+                const auto [dst_parameter, dst_offset] = locate(dst_map, c.dst_offset);
+                entry();
+                text_ += "{";
+                endpoints(src, trainer_names_[src_parameter], src_offset, c.src_pitch, dst,
+                          rollout_names_[dst_parameter], dst_offset, c.dst_pitch);
+                text_.erase(text_.find("{, ") + 1, 2);
+                text_ += fmt::format(", \"rows\": {}, \"row_bytes\": {}}}", c.rows, c.row_bytes);
+            }
+        }
+        end_steps();
+    }
+
+    void padding() {
+        std::fputs(" \"padding\": [", out_);
+        is_first_ = true;
+        for (Rank r = 0; r < planner_.rollouts(); ++r)
+            for (const auto p : scene_.rollout.parameters_of(r))
+                for (const auto& pad : scene_.rollout.parameter(p).padding) {
+                    entry();
+                    text_ += fmt::format(
+                        "{{\"rank\": {}, \"parameter\": {}, \"offset\": {}, \"pitch\": {}, "
+                        "\"rows\": {}, \"row_bytes\": {}}}",
+                        planner_.trainers() + r, rollout_names_[p], pad.offset, pad.pitch, pad.rows,
+                        pad.row_bytes);
+                }
+        flush();
+        std::fputs("]}\n", out_);
+    }
+
+private:
+    static std::pair<layout::ParameterIndex, Bytes> locate(const plan::ArenaMap& map,
+                                                           Bytes offset) {
+        std::size_t low = 0, high = map.parameters().size();
+        while (high - low > 1) {
+            const std::size_t middle = (low + high) / 2;
+            (map.offset_at(middle) <= offset ? low : high) = middle;
+        }
+        return {map.parameters()[low], offset - map.offset_at(low)};
+    }
+
+    void begin_steps() { std::fputs(" \"steps\": [{\"name\": \"push\", \"transfers\": [", out_); }
+    void end_steps() {
+        flush();
+        std::fputs("]}],\n", out_);
+    }
+    void entry() {
+        flush();
+        std::fputs(is_first_ ? "\n  " : ",\n  ", out_);
+        is_first_ = false;
+    }
+    void flush() {
+        std::fwrite(text_.data(), 1, text_.size(), out_);
+        text_.clear();
+    }
+    void endpoints(Rank src, const std::string& src_name, Bytes src_offset, Bytes src_pitch,
+                   Rank dst, const std::string& dst_name, Bytes dst_offset, Bytes dst_pitch) {
+        const Rank rollout = dst - planner_.trainers();
+        text_ += fmt::format(
+            ", \"src\": {{\"rank\": {}, \"buffer\": \"weights\", \"parameter\": {}, \"offset\": "
+            "{}, "
+            "\"pitch\": {}}}, \"dst\": {{\"rank\": {}, \"engine\": {}, \"engine_rank\": {}, "
+            "\"buffer\": \"weights\", \"parameter\": {}, \"offset\": {}, \"pitch\": {}}}",
+            src, src_name, src_offset, src_pitch, dst, scene_.rollout.engine_of(rollout),
+            scene_.rollout.engine_rank_of(rollout), dst_name, dst_offset, dst_pitch);
+    }
+
+    std::FILE* out_;
+    const Scene& scene_;
+    const plan::Planner& planner_;
+    std::vector<std::string> trainer_names_, rollout_names_, tensor_names_;
+    std::string text_;
+    bool is_first_ = true;
+};
+
+}  // namespace
+
+void write_plan_json(std::FILE* out, const Scene& scene, const plan::Planner& planner,
+                     std::uint64_t digest, Bytes bytes, PlanView view) {
+    PlanWriter writer(out, scene, planner);
+    writer.header(digest, bytes);
+    if (view == PlanView::Merged)
+        writer.merged();
+    else
+        writer.transfers();
+    writer.padding();
+}
+
+}  // namespace weightlift::app

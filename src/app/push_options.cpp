@@ -1,0 +1,176 @@
+#include "push_options.hpp"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "weightlift/base/error.hpp"
+#include "weightlift/base/hash.hpp"
+#include "weightlift/transport/registry.hpp"
+
+#include "text.hpp"
+
+namespace weightlift::app {
+
+using session::Injection;
+using session::Order;
+using session::Verify;
+
+namespace {
+
+template <class T, std::size_t N>
+T choose(const std::string& text, const char* flag,
+         const std::array<std::pair<std::string_view, T>, N>& values) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, value] : values) {
+        if (name == text) return value;
+        names.push_back(name);
+    }
+    throw ConfigError(fmt::format("{} {}: not one of {}{}", flag, text, fmt::join(names, ", "),
+                                  suggestion(text, names)));
+}
+
+/// "flip=RANK:BYTE", "drop=N", "delay=RANK:MS", "kill=RANK:PUSH".
+void parse_injection(const std::string& text, Injection& out) {
+    const auto equals = text.find('=');
+    const std::string kind = text.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+    constexpr std::uint64_t kMost = ~std::uint64_t{0};
+    constexpr std::uint64_t kRanks = 1'000'000;
+    if (kind == "drop") {
+        out.drop = parse_number(value, 1, kMost, "--inject drop");
+        return;
+    }
+    const auto colon = value.find(':');
+    if (colon == std::string::npos || (kind != "flip" && kind != "delay" && kind != "kill"))
+        throw ConfigError(fmt::format(
+            "--inject {}: not flip=RANK:BYTE, drop=N, delay=RANK:MS or kill=RANK:PUSH", text));
+    const int rank =
+        static_cast<int>(parse_number(value.substr(0, colon), 0, kRanks, "--inject rank"));
+    const std::uint64_t number = parse_number(value.substr(colon + 1), 0, kMost, "--inject value");
+    if (kind == "flip") out.flip = {rank, number};
+    if (kind == "delay") out.delay = {rank, std::chrono::milliseconds(number)};
+    if (kind == "kill") out.kill = {rank, number};
+}
+
+std::string known_transports() {
+    return fmt::format("auto, {}", fmt::join(transport::transport_names(), ", "));
+}
+
+}  // namespace
+
+Parsed parse_push(const Arguments& arguments, PushArguments& out) {
+    std::string strategy = "direct", order = "rotated", verify = "fingerprint";
+    std::string window = "64MiB", slice = "256KiB", timeout = "60s", interval = "0s", duration;
+    std::string iterations = "20", warmup = "2";
+    std::vector<std::string> injections;
+    CLI::App app("push weights from trainer ranks to rollout ranks, verify and record",
+                 "mpirun -n RANKS weightlift push");
+    add_scene_options(app, out.scene);
+    app.add_option("--roles", out.roles, "trainer:0-7,rollout:8-23 (default: trainers first)");
+    app.add_option("--role", out.role, "trainer or rollout: this program of mpirun's colon form");
+    app.add_option("--strategy", strategy, "direct")->capture_default_str();
+    app.add_option("--order", order, "plan, or rotated: sources begin at different destinations")
+        ->capture_default_str();
+    app.add_option("--window", window, "most bytes outstanding per destination")
+        ->capture_default_str();
+    app.add_option("--min-slice", slice, "smallest slice a region is cut into")
+        ->capture_default_str();
+    app.add_option("--transport", out.push.transport, known_transports())->capture_default_str();
+    app.add_option("--memory", out.memory, "host")->capture_default_str();
+    app.add_option("--iterations", iterations, "timed pushes")->capture_default_str();
+    app.add_option("--warmup", warmup, "pushes before them")->capture_default_str();
+    app.add_option("--interval", interval, "pause between pushes")->capture_default_str();
+    app.add_option("--duration", duration, "push for this long instead of counting iterations");
+    app.add_option("--verify", verify, "none, fingerprint, full (compare every byte)")
+        ->capture_default_str();
+    app.add_option("--timeout", timeout, "deadline of each phase")->capture_default_str();
+    app.add_option("--output", out.output,
+                   "results file; %j is the Slurm job id (default: results/<model>-<time>.h5)");
+    app.add_option("--cluster", out.cluster, "rates for the floor: shipped name or JSON file");
+    app.add_option("--labels", out.labels, "text stored with the run");
+    app.add_option_function<std::string>(
+        "--reference",
+        [&](const std::string& text) {
+            if (text != "memcpy")
+                throw ConfigError(fmt::format("--reference {}: not memcpy", text));
+            out.has_reference = true;
+        },
+        "memcpy: also time a plain copy of the same bytes by each trainer");
+    app.add_flag("--json", out.as_json, "machine-readable summary on stdout instead of the table");
+    app.add_flag("--quiet", out.is_quiet, "no table, no progress");
+    app.add_option("--inject", injections,
+                   "tests only: flip=RANK:BYTE drop=N delay=RANK:MS kill=RANK:PUSH")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->group("");
+    if (parse_arguments(app, arguments) == Parsed::HelpShown) return Parsed::HelpShown;
+
+    if (strategy != "direct")
+        throw ConfigError(fmt::format("--strategy {}: not one of direct", strategy));
+    out.push.strategy = strategy;
+    if (out.memory != "host")
+        throw ConfigError(fmt::format("--memory {}: not one of host", out.memory));
+    out.push.order =
+        choose<Order, 2>(order, "--order", {{{"plan", Order::Plan}, {"rotated", Order::Rotated}}});
+    out.push.verify = choose<Verify, 3>(
+        verify, "--verify",
+        {{{"none", Verify::None}, {"fingerprint", Verify::Fingerprint}, {"full", Verify::Full}}});
+    out.push.window = parse_bytes(window, "--window");
+    if (out.push.window == 0) throw ConfigError("--window 0: must be at least one byte");
+    out.push.minimum_slice = parse_bytes(slice, "--min-slice");
+    out.push.timeout = parse_duration(timeout, "--timeout");
+    if (out.push.timeout < std::chrono::milliseconds(10))
+        throw ConfigError(fmt::format("--timeout {}: must be at least 10ms", timeout));
+    out.interval = parse_duration(interval, "--interval");
+    if (!duration.empty()) out.duration = parse_duration(duration, "--duration");
+    constexpr std::uint64_t kMost = 100'000'000;
+    out.iterations = parse_number(iterations, 1, kMost, "--iterations");
+    out.warmup = parse_number(warmup, 0, kMost, "--warmup");
+    for (const std::string& text : injections) parse_injection(text, out.push.inject);
+    if (!out.role.empty() && out.role != "trainer" && out.role != "rollout")
+        throw ConfigError(fmt::format("--role {}: not trainer or rollout", out.role));
+    if (!out.role.empty() && !out.roles.empty())
+        throw ConfigError("--role and --roles exclude each other");
+    if (out.push.transport != "auto")
+        static_cast<void>(transport::transport_capabilities(out.push.transport));
+    if (out.as_json && out.is_quiet) throw ConfigError("--json and --quiet exclude each other");
+    return Parsed::Run;
+}
+
+std::string options_json(const PushArguments& a) {
+    const auto ns = [](std::chrono::nanoseconds d) { return d.count(); };
+    const nlohmann::ordered_json json{
+        {"layers", a.scene.layers.value_or(0)},
+        {"mtp", a.scene.with_mtp},
+        {"dtype", a.scene.dtype},
+        {"order", a.push.order == Order::Rotated ? "rotated" : "plan"},
+        {"window_bytes", a.push.window},
+        {"min_slice_bytes", a.push.minimum_slice},
+        {"transport", a.push.transport},
+        {"iterations", a.iterations},
+        {"warmup", a.warmup},
+        {"interval_ns", ns(a.interval)},
+        {"duration_ns", ns(a.duration)},
+        {"timeout_ns", ns(a.push.timeout)},
+        {"roles", a.roles},
+        {"cluster", a.cluster}};
+    return json.dump();
+}
+
+std::uint64_t digest_of(const PushArguments& a) {
+    const auto& inject = a.push.inject;
+    std::string all = options_json(a);
+    all += fmt::format("|{}|{}|{}|{}|{}|{}|{}", a.scene.model, a.scene.trainer,
+                       fmt::join(a.scene.rollouts, "+"), static_cast<int>(a.push.verify),
+                       a.has_reference, a.push.strategy, a.memory);
+    // Injected faults steer collective calls as well.
+    all +=
+        fmt::format("|{}|{}|{}|{}", inject.drop, inject.flip ? inject.flip->first : -1,
+                    inject.delay ? inject.delay->first : -1, inject.kill ? inject.kill->first : -1);
+    return hash_name(all);
+}
+
+}  // namespace weightlift::app

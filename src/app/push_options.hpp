@@ -1,0 +1,38 @@
+// The flags of push, parsed.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "weightlift/session/options.hpp"
+
+#include "commands.hpp"
+#include "inputs.hpp"
+#include "options.hpp"
+
+namespace weightlift::app {
+
+struct PushArguments {
+    SceneOptions scene;
+    session::PushOptions push;
+    std::string roles, role;  ///< at most one of them
+    std::string memory = "host";
+    std::uint64_t iterations = 20, warmup = 2;
+    std::chrono::nanoseconds interval{}, duration{};  ///< duration 0: count iterations
+    std::string output;                               ///< empty: results/<model>-<time>.h5
+    std::string cluster;                              ///< rates for the floor
+    std::string labels;                               ///< free text stored with the run
+    bool as_json = false, is_quiet = false, has_reference = false;
+};
+
+/// Throws ConfigError. `arguments` without "push".
+[[nodiscard]] Parsed parse_push(const Arguments& arguments, PushArguments& out);
+
+/// Over everything that must be equal on all ranks (all but --role).
+[[nodiscard]] std::uint64_t digest_of(const PushArguments& arguments);
+
+/// The flags as JSON text, for the results file.
+[[nodiscard]] std::string options_json(const PushArguments& arguments);
+
+}  // namespace weightlift::app

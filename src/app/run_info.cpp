@@ -1,0 +1,95 @@
+#include "run_info.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+
+#include "weightlift/base/error.hpp"
+
+#include "text.hpp"
+
+namespace weightlift::app {
+
+namespace {
+
+std::string first_line(const char* path) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+}
+
+/// Locking and crash promises differ between file systems, so the results say where they were
+/// written.
+std::string file_system(const std::string& path) {
+    struct statfs info {};
+    const auto folder = std::filesystem::path(path).parent_path();
+    if (statfs(folder.empty() ? "." : folder.c_str(), &info) != 0) return "unknown";
+    switch (static_cast<unsigned long>(info.f_type)) {
+        case 0x6969: return "nfs";
+        case 0x0BD00BD0: return "lustre";
+        case 0xEF53: return "ext";
+        case 0x58465342: return "xfs";
+        case 0x9123683E: return "btrfs";
+        case 0x01021994: return "tmpfs";
+        case 0x794C7630: return "overlay";
+        case 0x01021997: return "9p";
+        case 0x47504653: return "gpfs";
+        default: return fmt::format("0x{:x}", static_cast<unsigned long>(info.f_type));
+    }
+}
+
+}  // namespace
+
+record::RunInfo make_run_info(const Arguments& arguments, const std::string& labels,
+                              const std::string& path) {
+    record::RunInfo run;
+    run.run_uuid = first_line("/proc/sys/kernel/random/uuid");
+    run.created_utc = utc_now();
+    run.tool_version = version_number();
+    run.git = git_revision();
+    run.command_line = fmt::format("weightlift push {}", fmt::join(arguments, " "));
+    run.labels = labels;
+    run.provenance = built_with();
+    utsname system{};
+    if (uname(&system) == 0)
+        run.provenance.emplace_back("kernel", fmt::format("{} {}", system.sysname, system.release));
+    run.provenance.emplace_back("results_file_system", file_system(path));
+    for (const char* name :
+         {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_PARTITION",
+          "SLURM_NNODES", "SLURM_NTASKS", "SLURM_CLUSTER_NAME", "OMP_NUM_THREADS", "OMPI_MCA_pml",
+          "OMPI_MCA_btl", "OMPI_MCA_osc", "UCX_TLS", "UCX_NET_DEVICES", "HDF5_USE_FILE_LOCKING",
+          "CUDA_VISIBLE_DEVICES"})
+        if (const char* value = std::getenv(name)) run.provenance.emplace_back(name, value);
+    return run;
+}
+
+std::string results_path(const std::string& output, const std::string& model) {
+    if (output.empty()) {
+        std::error_code error;
+        std::filesystem::create_directory("results", error);
+        if (error)
+            throw ResultsError(fmt::format("cannot make the folder results: {}", error.message()));
+        std::string stamp = utc_now();
+        for (const char drop : {'-', ':'})
+            stamp.erase(std::remove(stamp.begin(), stamp.end(), drop), stamp.end());
+        return fmt::format("results/{}-{}.h5", model, stamp);
+    }
+    std::string path = output;
+    for (auto at = path.find("%j"); at != std::string::npos; at = path.find("%j", at)) {
+        const char* job = std::getenv("SLURM_JOB_ID");
+        if (job == nullptr)
+            throw ConfigError(fmt::format(
+                "--output {}: %j needs a Slurm job, and SLURM_JOB_ID is not set", output));
+        path.replace(at, 2, job);
+    }
+    return path;
+}
+
+}  // namespace weightlift::app

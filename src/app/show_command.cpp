@@ -1,0 +1,105 @@
+// weightlift show: prints a results file.
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "weightlift/record/h5_file.hpp"
+
+#include "case_table.hpp"
+#include "commands.hpp"
+#include "options.hpp"
+#include "text.hpp"
+
+namespace weightlift::app {
+
+namespace {
+
+void print_iterations(const record::CaseRecord& one) {
+    std::vector<std::vector<std::string>> rows{
+        {"iteration", "version", "time ms", "closed ms", "release skew ms", "check"}};
+    std::size_t number = 0;
+    for (const record::Sample& s : one.samples) {
+        const char* check = s.validity == record::Validity::Valid   ? "right"
+                            : s.validity == record::Validity::Wrong ? "WRONG"
+                                                                    : "N/A";
+        rows.push_back({s.warmup ? "warm-up" : std::to_string(number++), std::to_string(s.version),
+                        show_ms(s.time_ns), show_ms(s.closed_ns), show_ms(s.release_skew_ns),
+                        check});
+    }
+    std::fputs((align(rows) + "\n").c_str(), stdout);
+}
+
+/// Median over counted iterations of the slowest rank, per phase that was measured.
+void print_phases(const record::CaseRecord& one) {
+    std::vector<std::vector<std::string>> rows{{"phase (slowest rank)", "median ms"}};
+    for (std::size_t p = 0; p < record::kPhases; ++p) {
+        std::vector<std::uint64_t> slowest;
+        for (const record::Sample& s : one.samples) {
+            if (s.warmup) continue;
+            std::uint64_t most = 0;
+            bool is_measured = false;
+            for (const auto& phases : s.phase_ns)
+                if (phases[p] != record::kNotMeasured) {
+                    most = std::max(most, phases[p]);
+                    is_measured = true;
+                }
+            if (is_measured) slowest.push_back(most);
+        }
+        if (slowest.empty()) continue;
+        std::sort(slowest.begin(), slowest.end());
+        rows.push_back({std::string(to_string(static_cast<record::Phase>(p))),
+                        show_ms(slowest[(slowest.size() - 1) / 2])});
+    }
+    for (std::size_t p = 0; p < record::kSetupPhases; ++p) {
+        std::uint64_t most = 0;
+        for (const auto& setup : one.setup_ns) most = std::max(most, setup[p]);
+        rows.push_back({fmt::format("set-up: {}", to_string(static_cast<record::SetupPhase>(p))),
+                        show_ms(most)});
+    }
+    std::fputs((align(rows) + "\n").c_str(), stdout);
+}
+
+}  // namespace
+
+int run_show(const Arguments& arguments) {
+    std::string path;
+    bool allow_partial = false, as_json = false, all_iterations = false;
+    CLI::App app("print a results file", "weightlift show");
+    app.add_option("file", path, "results file (.h5, or .h5.part with --allow-partial)")
+        ->required();
+    app.add_flag("--allow-partial", allow_partial, "read a run that was killed or still runs");
+    app.add_flag("--iterations", all_iterations,
+                 "every iteration and the phases, not the summary alone");
+    app.add_flag("--json", as_json, "machine-readable");
+    if (parse_arguments(app, arguments) == Parsed::HelpShown) return 0;
+
+    const record::RunRecord run = record::read_results(path, allow_partial);
+    if (as_json) {
+        std::fputs(case_json(run).c_str(), stdout);
+        return 0;
+    }
+    fmt::print("file      {} (schema {})\n", run.path, run.schema);
+    fmt::print("status    {}{}\n", run.status,
+               run.exit_code >= 0 ? fmt::format(", exit code {}", run.exit_code) : "");
+    fmt::print("run       {} by weightlift {} (git {})\n", run.run.run_uuid, run.run.tool_version,
+               run.run.git);
+    fmt::print("created   {}{}\n", run.run.created_utc,
+               run.finished_utc.empty() ? "" : fmt::format(", finished {}", run.finished_utc));
+    fmt::print("command   {}\n\n", run.run.command_line);
+    for (const auto& one : run.cases) {
+        fmt::print("plan {:016x}: {} transfers, {} copies, verify {}; {} iterations finished\n",
+                   one.info.plan_digest, one.info.transfers, one.info.copies, one.info.verify,
+                   std::count_if(one.samples.begin(), one.samples.end(),
+                                 [](const auto& s) { return !s.warmup; }));
+        if (all_iterations) {
+            print_iterations(one);
+            print_phases(one);
+        }
+    }
+    std::fputs(case_table(run.cases, run.run.ranks).c_str(), stdout);
+    for (const auto& event : run.events)
+        fmt::print("event: {} {}: {}\n", event.time_utc, event.kind, event.text);
+    return 0;
+}
+
+}  // namespace weightlift::app

@@ -1,0 +1,39 @@
+// Values as people type and read them: sizes, durations, numbers in tables, nearest names.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weightlift/base/bytes.hpp"
+
+namespace weightlift::app {
+
+/// "64MiB", "8 GB", "4096": ConfigError naming `flag` for anything else, or more than 64 bits.
+[[nodiscard]] Bytes parse_bytes(std::string_view text, const char* flag);
+/// "60", "60s", "500ms", "2min", "1h"; a bare number is seconds.
+[[nodiscard]] std::chrono::nanoseconds parse_duration(std::string_view text, const char* flag);
+/// A whole number in [low, high]; ConfigError naming flag, value and range.
+[[nodiscard]] std::uint64_t parse_number(std::string_view text, std::uint64_t low,
+                                         std::uint64_t high, const char* flag);
+
+/// ", did you mean 'x'?" for the nearest of `names` if one is near, else "".
+[[nodiscard]] std::string suggestion(std::string_view wanted,
+                                     std::span<const std::string_view> names);
+
+/// Milliseconds with three or four significant digits ("0.412", "12.34", "1234"), or "-".
+[[nodiscard]] std::string show_ms(std::uint64_t ns);
+/// Gigabytes per second ("5.61"), or "-" for 0.
+[[nodiscard]] std::string show_rate(double bytes_per_second);
+
+/// Rows of cells as aligned columns: the first column to the left, the others to the right. A row
+/// with one cell is printed as it is.
+[[nodiscard]] std::string align(const std::vector<std::vector<std::string>>& rows);
+
+/// UTC now, "2026-11-29T12:34:56Z".
+[[nodiscard]] std::string utc_now();
+
+}  // namespace weightlift::app
