@@ -37,7 +37,8 @@ std::vector<GatedMlp> CheckpointNames::experts(std::uint64_t count) {
     std::vector<GatedMlp> experts(count);
     std::string infix;
     for (std::uint64_t e = 0; e < count; ++e) {
-        infix.assign("mlp.experts.").append(fmt::format_int(e).c_str()).append(".");
+        const fmt::format_int number(e);
+        infix.assign("mlp.experts.").append(number.data(), number.size()).append(".");
         experts[e] = mlp(infix);
     }
     return experts;

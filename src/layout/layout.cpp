@@ -58,10 +58,16 @@ Bytes Layout::bytes_of(Rank rank) const {
 
 namespace {
 
-/// Order-dependent digest of a stream of numbers.
+/// Order-dependent digest of a stream of records of numbers.
 class Digest {
 public:
-    void add(std::uint64_t value) { state_ = splitmix64(state_ ^ value); }
+    /// One mixing step per record, over a sum with a random odd factor for each field's place.
+    template <class... Fields>
+    void add(Fields... fields) {
+        std::uint64_t place = 0, sum = 0;
+        ((sum += static_cast<std::uint64_t>(fields) * (splitmix64(place++) | 1)), ...);
+        state_ = splitmix64(state_ ^ sum);
+    }
     [[nodiscard]] std::uint64_t value() const { return state_; }
 
 private:
@@ -70,54 +76,42 @@ private:
 
 std::uint64_t digest_of(const Parameter& parameter, std::uint64_t name, std::uint64_t holders,
                         const ModelSpec& model) {
+    const auto& [sizes, dimensions] = parameter.shape;
     Digest digest;
-    digest.add(name);
-    digest.add(hash_name(parameter.format));
-    digest.add(static_cast<std::uint64_t>(parameter.dtype));
-    for (const std::uint64_t n : parameter.shape.values()) digest.add(n);
-    digest.add(holders);
-    digest.add(parameter.pieces.size());
-    for (const Piece& piece : parameter.pieces) {
-        digest.add(model.key(piece.tensor));
-        digest.add(piece.box.rows.begin);
-        digest.add(piece.box.rows.end);
-        digest.add(piece.box.columns.begin);
-        digest.add(piece.box.columns.end);
-        digest.add(piece.offset);
-        digest.add(piece.pitch);
-    }
-    for (const Padding& padding : parameter.padding) {
-        digest.add(padding.offset);
-        digest.add(padding.pitch);
-        digest.add(padding.rows);
-        digest.add(padding.row_bytes);
-    }
+    digest.add(name, hash_name(parameter.format), static_cast<int>(parameter.dtype), dimensions,
+               sizes[0], sizes[1], sizes[2], holders, parameter.pieces.size());
+    for (const auto& [tensor, box, offset, pitch] : parameter.pieces)
+        digest.add(model.key(tensor), box.rows.begin, box.rows.end, box.columns.begin,
+                   box.columns.end, offset, pitch);
+    for (const auto& [offset, pitch, rows, row_bytes] : parameter.padding)
+        digest.add(offset, pitch, rows, row_bytes);
     return digest.value();
 }
 
 /// Refuses two parameters of one name on one rank. `names` are the names' hashes.
 void check_names(const Layout& layout, const std::vector<std::uint64_t>& names) {
     const auto parameters = layout.parameters();
-    std::vector<ParameterIndex> order(parameters.size());
-    std::iota(order.begin(), order.end(), ParameterIndex{0});
-    std::sort(order.begin(), order.end(), [&](ParameterIndex a, ParameterIndex b) {
-        return names[a] != names[b] ? names[a] < names[b] : a < b;
-    });
+    std::vector<std::pair<std::uint64_t, ParameterIndex>> order;
+    order.reserve(names.size());
+    for (const std::uint64_t name : names)
+        order.emplace_back(name, static_cast<ParameterIndex>(order.size()));
+    std::sort(order.begin(), order.end());
     // The shards of nearly every parameter are cut over one of a few families of rank sets.
     std::set<std::vector<RankSetId>> disjoint;
     std::vector<std::uint32_t> last_group(static_cast<std::size_t>(layout.world_size()), 0);
     std::uint32_t group = 0;
     std::vector<RankSetId> family;
     for (std::size_t begin = 0; begin < order.size();) {
-        const Parameter& first = parameters[order[begin]];
+        const Parameter& first = parameters[order[begin].second];
         family.clear();
         std::size_t end = begin;
-        for (; end < order.size() && names[order[end]] == names[order[begin]]; ++end) {
-            if (parameters[order[end]].name != first.name)
+        for (; end < order.size() && order[end].first == order[begin].first; ++end) {
+            const Parameter& other = parameters[order[end].second];
+            if (other.name != first.name)
                 throw ConfigError(
                     fmt::format("layout parameters {} and {} have names of equal hash; rename one",
-                                first.name, parameters[order[end]].name));
-            family.push_back(parameters[order[end]].ranks);
+                                first.name, other.name));
+            family.push_back(other.ranks);
         }
         begin = end;
         if (family.size() == 1 || !disjoint.insert(family).second) continue;
@@ -183,14 +177,13 @@ Layout LayoutBuilder::finish(const ModelSpec& model) && {
     holders.reserve(layout_.rank_sets_.size());
     for (const auto& ranks : layout_.rank_sets_) {
         Digest digest;
-        for (const Rank rank : ranks) digest.add(static_cast<std::uint64_t>(rank));
+        for (const Rank rank : ranks) digest.add(rank);
         holders.push_back(digest.value());
     }
 
     Digest digest;
-    digest.add(static_cast<std::uint64_t>(layout_.side_));
-    digest.add(static_cast<std::uint64_t>(layout_.world_size_));
-    for (const Rank begin : layout_.engine_begins_) digest.add(static_cast<std::uint64_t>(begin));
+    digest.add(static_cast<int>(layout_.side_), layout_.world_size_);
+    for (const Rank begin : layout_.engine_begins_) digest.add(begin);
     std::vector<std::uint64_t> names;
     names.reserve(parameters.size());
     layout_.tensor_begin_.assign(model.tensors().size() + 1, 0);

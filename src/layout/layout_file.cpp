@@ -84,6 +84,7 @@ public:
     }
     [[nodiscard]] bool has(const char* key) const { return value_->contains(key); }
     [[nodiscard]] Node field(const char* key) const {
+        if (!value_->is_object()) fail("must be an object");
         const auto found = value_->find(key);
         if (found == value_->end()) fail(fmt::format("lacks field '{}'", key));
         return {*found, fmt::format("{}.{}", path_, key)};
@@ -275,8 +276,7 @@ Layout parse_layout(std::string_view json_text, const ModelSpec& model) {
         builder.begin_engine(begins.item(i).rank());
     const Node parameters = root.field("parameters");
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-        Node node = parameters.item(i);
-        node.require_fields({"name", "shape", "dtype", "format", "ranks", "pieces", "padding"});
+        const Node node = parameters.item(i);
         builder.add(parse_parameter(node.named(node.field("name").text()), model, builder));
     }
     return std::move(builder).finish(model);

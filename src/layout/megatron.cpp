@@ -234,7 +234,8 @@ private:
             name[layer_digit] = layer;
             for (std::size_t e = 0; e < mlps.size(); ++e) {
                 name.resize(stem);
-                name += fmt::format_int(e).c_str();
+                const fmt::format_int number(e);
+                name.append(number.data(), number.size());
                 const auto family = std::span(stage.experts).subspan(e / per_ep * etp, etp);
                 if (layer == '1')
                     shards_.by_rows(name, {mlps[e].gate, mlps[e].up}, family);

@@ -8,11 +8,6 @@ namespace weightlift::layout {
 
 using model::Architecture;
 
-void require_divides(std::string_view key, int value, std::uint64_t count, std::string_view what) {
-    if (count % static_cast<std::uint64_t>(value) != 0)
-        throw ConfigError(fmt::format("{}={} does not divide {} {}", key, value, count, what));
-}
-
 const Architecture& require_architecture(const model::ModelSpec& model) {
     if (!model.architecture())
         throw ConfigError(fmt::format(
@@ -31,12 +26,30 @@ std::uint64_t sglang_padded_vocabulary(std::uint64_t vocabulary) {
 
 namespace {
 
+/// A number that something must be divisible by, and how it is written: "rollout tp=16".
+struct Divisor {
+    std::string text;
+    std::uint64_t value;
+
+    Divisor(std::string_view key, int divisor)
+        : text(fmt::format("{}={}", key, divisor)), value(static_cast<std::uint64_t>(divisor)) {}
+    /// "rollout moe-tp = tp/ep = 8/2 = 4".
+    Divisor(std::string_view key, std::string_view of, int numerator, int denominator)
+        : text(fmt::format("{} = {} = {}/{} = {}", key, of, numerator, denominator,
+                           numerator / denominator)),
+          value(static_cast<std::uint64_t>(numerator / denominator)) {}
+};
+
+void require_divides(const Divisor& divisor, std::uint64_t count, std::string_view what) {
+    if (count % divisor.value != 0)
+        throw ConfigError(fmt::format("{} does not divide {} {}", divisor.text, count, what));
+}
+
 /// Key-value heads are dealt out whole, or each head to equally many ranks.
-void require_fits_kv_heads(std::string_view key, int value, std::uint64_t kv_heads) {
-    const auto parts = static_cast<std::uint64_t>(value);
-    if (kv_heads % parts != 0 && parts % kv_heads != 0)
-        throw ConfigError(fmt::format("{}={} neither divides {} key-value heads nor is a multiple",
-                                      key, value, kv_heads));
+void require_fits_kv_heads(const Divisor& divisor, std::uint64_t kv_heads) {
+    if (kv_heads % divisor.value != 0 && divisor.value % kv_heads != 0)
+        throw ConfigError(fmt::format("{} neither divides {} key-value heads nor is a multiple",
+                                      divisor.text, kv_heads));
 }
 
 void refuse_ep_without_experts(std::string_view side, int ep, const Architecture& architecture) {
@@ -49,44 +62,42 @@ void refuse_ep_without_experts(std::string_view side, int ep, const Architecture
 
 void check_megatron(const Architecture& a, const TrainerConfig& config) {
     config.check();
-    const int tp = config.tp;
-    require_divides("trainer tp", tp, a.heads, "attention heads");
+    const Divisor tp("trainer tp", config.tp);
+    require_divides(tp, a.heads, "attention heads");
     if (a.grouped) {
-        require_fits_kv_heads("trainer tp", tp, a.grouped->kv_heads);
-        require_divides("trainer tp", tp, (a.heads + 2 * a.grouped->kv_heads) * a.grouped->head_dim,
+        require_fits_kv_heads(tp, a.grouped->kv_heads);
+        require_divides(tp, (a.heads + 2 * a.grouped->kv_heads) * a.grouped->head_dim,
                         "rows of linear_qkv");
     }
-    if (a.dense_layers > 0)
-        require_divides("trainer tp", tp, a.intermediate_size, "(intermediate_size)");
+    if (a.dense_layers > 0) require_divides(tp, a.intermediate_size, "(intermediate_size)");
     refuse_ep_without_experts("trainer", config.ep, a);
     if (a.experts) {
-        require_divides("trainer ep", config.ep, a.experts->routed, "routed experts");
-        require_divides("trainer etp", config.expert_tp(), a.experts->intermediate_size,
+        require_divides({"trainer ep", config.ep}, a.experts->routed, "routed experts");
+        require_divides({"trainer etp", config.expert_tp()}, a.experts->intermediate_size,
                         "(moe_intermediate_size)");
-        require_divides("trainer tp", tp, a.experts->shared * a.experts->intermediate_size,
+        require_divides(tp, a.experts->shared * a.experts->intermediate_size,
                         "(intermediate size of the shared experts)");
     }
-    if (a.mtp_layers > 0)
-        require_divides("trainer tp", tp, a.hidden_size, "(hidden_size, the rows of eh_proj)");
+    if (a.mtp_layers > 0) require_divides(tp, a.hidden_size, "(hidden_size, the rows of eh_proj)");
     (void)megatron_stage_layers(a.layers, config);
 }
 
 void check_sglang(const Architecture& a, const RolloutConfig& config) {
     config.check();
-    const int attention_tp = config.attention_tp();
-    const std::string attention_key =
-        config.attn_dp == 1
-            ? "rollout tp"
-            : fmt::format("rollout attn-tp = tp/attn-dp = {}/{}", config.tp, config.attn_dp);
-    require_divides(attention_key, attention_tp, a.heads, "attention heads");
-    if (a.grouped) require_fits_kv_heads(attention_key, attention_tp, a.grouped->kv_heads);
+    const Divisor tp("rollout tp", config.tp);
+    const Divisor attention_tp =
+        config.attn_dp == 1 ? tp
+                            : Divisor("rollout attn-tp", "tp/attn-dp", config.tp, config.attn_dp);
+    require_divides(attention_tp, a.heads, "attention heads");
+    if (a.grouped) require_fits_kv_heads(attention_tp, a.grouped->kv_heads);
     const std::uint64_t padded = sglang_padded_vocabulary(a.vocab_size);
-    require_divides(attention_key, attention_tp, padded, "vocabulary rows (padded to 64)");
-    if (!config.dp_lm_head)
-        require_divides("rollout tp", config.tp, padded, "vocabulary rows (padded to 64)");
+    require_divides(attention_tp, padded, "vocabulary rows (padded to 64)");
+    if (!config.dp_lm_head) require_divides(tp, padded, "vocabulary rows (padded to 64)");
     if (a.dense_layers > 0)
-        require_divides("rollout moe-dense-tp", config.dense_tp(), a.intermediate_size,
-                        "(intermediate_size)");
+        require_divides(config.dense_tp() == config.tp
+                            ? tp
+                            : Divisor("rollout moe-dense-tp", config.dense_tp()),
+                        a.intermediate_size, "(intermediate_size)");
     if (static_cast<std::uint64_t>(config.pp) > a.layers)
         throw ConfigError(
             fmt::format("rollout pp={} is greater than {} layers", config.pp, a.layers));
@@ -96,14 +107,14 @@ void check_sglang(const Architecture& a, const RolloutConfig& config) {
             fmt::format("rollout fuse-shared-experts=1 needs 1 shared expert, but the model has {}",
                         a.experts ? a.experts->shared : 0));
     if (!a.experts) return;
-    if (static_cast<std::uint64_t>(config.tp) > a.experts->routed)
-        throw ConfigError(fmt::format("rollout tp={} is greater than {} routed experts", config.tp,
-                                      a.experts->routed));
-    require_divides("rollout ep", config.ep, a.experts->routed, "routed experts");
-    require_divides(fmt::format("rollout moe-tp = tp/ep = {}/{}", config.tp, config.ep),
-                    config.moe_tp(), a.experts->intermediate_size, "(moe_intermediate_size)");
+    if (tp.value > a.experts->routed)
+        throw ConfigError(
+            fmt::format("{} is greater than {} routed experts", tp.text, a.experts->routed));
+    require_divides({"rollout ep", config.ep}, a.experts->routed, "routed experts");
+    require_divides({"rollout moe-tp", "tp/ep", config.tp, config.ep}, a.experts->intermediate_size,
+                    "(moe_intermediate_size)");
     if (!config.fuse_shared_experts)
-        require_divides("rollout tp", config.tp, a.experts->shared * a.experts->intermediate_size,
+        require_divides(tp, a.experts->shared * a.experts->intermediate_size,
                         "(intermediate size of the shared experts)");
 }
 

@@ -2,15 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "weightlift/layout/parallel_config.hpp"
 #include "weightlift/model/model_spec.hpp"
 
 namespace weightlift::layout {
-
-/// ConfigError "{key}={value} does not divide {count} {what}" unless it does.
-void require_divides(std::string_view key, int value, std::uint64_t count, std::string_view what);
 
 /// The architecture, or ConfigError: rules need one (a bare tensor list needs a layout file).
 [[nodiscard]] const model::Architecture& require_architecture(const model::ModelSpec& model);

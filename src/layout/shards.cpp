@@ -72,6 +72,7 @@ void Shards::by_rows(std::string_view name, std::initializer_list<TensorId> tens
                      std::span<const RankSetId> family) {
     for (std::size_t i = 0; i < family.size(); ++i) {
         Draft shard = draft(name, family[i]);
+        shard.reserve(tensors.size());
         for (const TensorId tensor : tensors) {
             const model::TensorSpec& spec = model_.tensor(tensor);
             const std::uint64_t rows = spec.dimensions == 1 ? spec.columns : spec.rows;

@@ -18,10 +18,10 @@ inline constexpr int kMaxWorldSize = 1'000'000;
 /// etp,ep,edp,pp over the same world. Source: Megatron-LM core/parallel_state.py.
 struct TrainerConfig {
     int tp = 1, cp = 1, ep = 1, pp = 1;
-    int vpp = 1;             ///< virtual pipeline chunks per stage
-    std::optional<int> etp;  ///< defaults to tp
-    std::optional<int> dp;   ///< defaults to the smallest legal value
-    std::optional<int> first_pipeline_layers, last_pipeline_layers;
+    int vpp = 1;                  ///< virtual pipeline chunks per stage
+    std::optional<int> etp = {};  ///< defaults to tp
+    std::optional<int> dp = {};   ///< defaults to the smallest legal value
+    std::optional<int> first_pipeline_layers = {}, last_pipeline_layers = {};
     bool account_for_embedding = false, account_for_loss = false;
 
     [[nodiscard]] int expert_tp() const { return etp.value_or(tp); }
@@ -40,8 +40,8 @@ struct TrainerConfig {
 struct RolloutConfig {
     int tp = 1, ep = 1, pp = 1;
     int engines = 1;
-    int attn_dp = 1;                  ///< attention data parallelism inside the engine
-    std::optional<int> moe_dense_tp;  ///< defaults to tp; only 1 or tp
+    int attn_dp = 1;                       ///< attention data parallelism inside the engine
+    std::optional<int> moe_dense_tp = {};  ///< defaults to tp; only 1 or tp
     bool dp_lm_head = false, fuse_shared_experts = false;
 
     [[nodiscard]] int dense_tp() const { return moe_dense_tp.value_or(tp); }
