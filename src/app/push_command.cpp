@@ -123,7 +123,7 @@ public:
     }
 
     /// After a failure: keeps what was measured, drops a file in which nothing could have been.
-    void fail(ExitCode code, const std::string& why, const char* status) noexcept {
+    void fail(ExitCode code, const std::string& why) noexcept {
         if (!is_root_ || !recorder_) return;
         try {
             end_progress();
@@ -135,7 +135,7 @@ public:
             }
             event("failure", why);
             recorder_->traffic(0, run_.cases.front().traffic);
-            recorder_->finish(status, code);
+            recorder_->finish("failed", code);
             recorder_.reset();
         } catch (const std::exception& error) {
             fmt::print(stderr, "weightlift: {} stays unfinished: {}\n", run_.path, error.what());
@@ -315,14 +315,14 @@ int run_push(const Arguments& arguments, int* argc, char*** argv) {
         agreement.require_equal(digest_of(a), "the command line", "arguments");
         return push_agreed(world, agreement, topology, watchdog, a, arguments, reporter);
     } catch (const AgreedError& error) {
-        reporter.fail(error.code(), error.what(), "failed");
+        reporter.fail(error.code(), error.what());
         if (world.rank() == 0) fmt::print(stderr, "weightlift: {}\n", error.what());
         return static_cast<int>(error.code());
     } catch (const DeadlineError& error) {
-        reporter.fail(error.code(), error.what(), "aborted");
+        reporter.fail(error.code(), error.what());
         abort_all(world, error.code(), error.what());
     } catch (const Error& error) {
-        reporter.fail(error.code(), error.what(), "aborted");
+        reporter.fail(error.code(), error.what());
         abort_all(world, error.code(), error.what());
     }
 }

@@ -1,0 +1,52 @@
+#include "weightlift/transport/registry.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "mpi/transport.hpp"
+#include "shm/transport.hpp"
+
+namespace weightlift::transport {
+namespace {
+
+struct Entry {
+    std::string_view name;
+    const Capabilities& (*capabilities)();
+    std::unique_ptr<Transport> (*make)(const Context&);
+};
+
+constexpr std::array kEntries = {
+    Entry{"shm", shm::capabilities, shm::make},
+    Entry{"mpi", mpi_rma::capabilities, mpi_rma::make},
+};
+
+constexpr auto kNames = [] {
+    std::array<std::string_view, kEntries.size()> names;
+    std::transform(kEntries.begin(), kEntries.end(), names.begin(),
+                   [](const Entry& entry) { return entry.name; });
+    return names;
+}();
+
+const Entry& entry(std::string_view name) {
+    const auto* const found =
+        std::find_if(kEntries.begin(), kEntries.end(),
+                     [name](const Entry& candidate) { return candidate.name == name; });
+    if (found == kEntries.end())
+        throw ConfigError(fmt::format("transport {} is not one of those built in: {}", name,
+                                      fmt::join(kNames, ", ")));
+    return *found;
+}
+
+}  // namespace
+
+std::span<const std::string_view> transport_names() { return kNames; }
+
+std::unique_ptr<Transport> make_transport(std::string_view name, const Context& context) {
+    return entry(name).make(context);
+}
+
+Capabilities transport_capabilities(std::string_view name) { return entry(name).capabilities(); }
+
+}  // namespace weightlift::transport

@@ -9,25 +9,28 @@
 // - connect is called by all ranks of the world, with tables that mirror each other; keys were
 //   exchanged before, and a key is handed only to ranks that write to it.
 // - Every copy of a BoundPlan lies inside its regions (prepare checks, once) and no destination
-// byte is
-//   written twice in one push.
-// - start(version, epoch) is called on both sides of a pair with equal arguments; epochs increase
-// by one
-//   from 1; between test() == true on all ranks and the next start there is an agreement of all
-//   ranks.
+//   byte is written twice in one push.
+// - One Push of a transport is under way at a time. start(version, epoch) is called on both sides
+//   of a pair with equal arguments; epochs increase by one from 1 over all pushes of a transport.
+// - Between test() == true on all ranks and the next start, and between prepare on all ranks and
+//   the first start, there is an agreement of all ranks.
 // - Between start and test() == true nobody else touches source or destination memory.
+// - A Push is destroyed before its transport, that before its arena, all before MPI_Finalize.
 // What the backend guarantees
 // - No collective over the world after connect. No allocation and no per-copy virtual call in a
-// push.
-// - test() never blocks for long; it makes progress and returns whether this rank's part is done:
-//   on a source, its memory may be reused and every byte is placed; on a destination, every source
-//   of its plan has notified *this* epoch, and every byte of the push is visible to this process.
+//   push.
+// - test() never blocks for long: it moves a bounded number of bytes (where an MPI call may block
+//   on a peer, under the watchdog), and returns whether this rank's part is done: on a source, its
+//   memory may be reused and every byte is placed; on a destination, every source of its plan has
+//   notified *this* epoch, and every byte of the push is visible to this process.
+// - Copies are executed in the plan's order. A destination that a source lists is notified also
+//   where no byte goes to it.
 // - Arrival is counted per source; a duplicate or foreign epoch throws TransportError naming the
-// peer. A
-//   failed or incomplete copy never leads to test() == true.
+//   peer. A failed or incomplete copy never leads to test() == true.
 // - After a throw the Push is dead: only destruction is allowed, which never blocks on a peer.
 // - Back-pressure is inside test(), not an error. Capabilities are constant and declared, never
 //   discovered by an error.
+// - A key of another backend, process or region is refused by prepare, naming the peer.
 // Threading: one thread per process.
 #pragma once
 
@@ -130,6 +133,9 @@ struct Context {
     mpi::Watchdog* watchdog = nullptr;
     std::chrono::nanoseconds timeout{};
     std::function<std::string(int)> label;  ///< "rank 3 (host n042)" of a world rank
+    /// Most bytes moved by one test() and in one message; 0: the backend's own choice. Tests lower
+    /// them to meet every border with little memory.
+    Bytes slice = 0, max_message = 0;
 };
 
 class Transport {
@@ -153,7 +159,8 @@ protected:
     Transport() = default;
 };
 
-/// Throws TransportError naming the destination where a copy leaves the source arena or its region.
+/// Throws TransportError naming the destination where a copy leaves the source arena or its region,
+/// or its rows overlap at the destination.
 void check_bounds(const BoundPlan& plan, Bytes arena_bytes,
                   const std::function<std::string(int)>& label);
 

@@ -78,10 +78,16 @@ void transfer_rows(hid_t dataset, hid_t type, hsize_t first, hsize_t count, void
     check(transfer(dataset, type, memory.get(), file.get(), rows), call, dataset);
 }
 
+/// H5Fclose marks a file as well closed even when the disk had no room for the end of it, and then
+/// nobody can open it. One that cannot be flushed is left as a killed process leaves it.
+herr_t flush_and_close(hid_t file) noexcept {
+    return H5Fflush(file, H5F_SCOPE_GLOBAL) < 0 ? -1 : H5Fclose(file);
+}
+
 }  // namespace
 
 void start_library() {
-    // A file whose disk filled up cannot be closed; the exit handler would try for ever.
+    // The exit handler would close what flush_and_close left open.
     static const bool started = [] {
         H5dont_atexit();
         return H5open() >= 0;
@@ -126,7 +132,7 @@ Handle create_file(const std::string& path) {
 #endif
     const hid_t id = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get());
     if (id < 0) fail_on_file("H5Fcreate", path);
-    return {id, H5Fclose};
+    return {id, flush_and_close};
 }
 
 Handle open_file(const std::string& path, Access access) {
@@ -140,7 +146,8 @@ Handle open_file(const std::string& path, Access access) {
     }
     const hid_t id = H5Fopen(path.c_str(), flags, list.get());
     if (id < 0) fail_on_file("H5Fopen", path);
-    return {id, H5Fclose};
+    const bool reads = access == Access::Read || access == Access::SwmrRead;
+    return {id, reads ? H5Fclose : flush_and_close};
 }
 
 bool is_hdf5(const std::string& path) { return H5Fis_hdf5(path.c_str()) > 0; }
@@ -148,7 +155,7 @@ bool is_hdf5(const std::string& path) { return H5Fis_hdf5(path.c_str()) > 0; }
 void close_file(Handle& file) {
     if (!file) return;
     const std::string path = name_of(file.get(), H5Fget_name);
-    if (H5Fclose(file.release()) < 0) fail_on_file("H5Fclose", path);
+    if (flush_and_close(file.release()) < 0) fail_on_file("H5Fclose", path);
 }
 
 Handle create_dataset(hid_t parent, const char* name, hid_t file_type, hid_t type,
