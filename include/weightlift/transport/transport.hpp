@@ -75,6 +75,7 @@ struct Capabilities {
 struct RegionKey {
     std::uint32_t size = 0;
     std::array<std::byte, 252> blob{};
+    friend bool operator==(const RegionKey&, const RegionKey&) = default;
 };
 
 /// Which side of the push a byte count is about, for scratch_bytes.
@@ -100,6 +101,7 @@ struct Destination {
     int rank = 0;
     Bytes region_bytes = 0;
     RegionKey key;
+    friend bool operator==(const Destination&, const Destination&) = default;
 };
 
 /// This rank's part of a plan with addresses: what it writes, in execution order, and who writes to

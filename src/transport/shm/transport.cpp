@@ -42,20 +42,28 @@ public:
     }
 
 private:
+    struct Mapped {
+        Destination destination;
+        std::shared_ptr<const RemoteRegion> region;
+    };
+
     /// Mapped once for all pushes to the same region.
     std::shared_ptr<const RemoteRegion> mapped(const Destination& destination) {
-        auto& [blob, region] = regions_[destination.rank];
-        if (!region || blob != destination.key.blob) {
-            region = std::make_shared<RemoteRegion>(destination, context_.label(destination.rank));
-            blob = destination.key.blob;
+        Mapped& known = regions_[destination.rank];
+        if (!known.region || known.destination != destination) {
+            const std::string peer = context_.label(destination.rank);
+            known.region = std::make_shared<RemoteRegion>(destination, peer);
+            known.destination = destination;
+            if (known.region->sources() != context_.world->size())
+                throw TransportError("shm: the key of " + peer + " is from a world of " +
+                                     std::to_string(known.region->sources()) + " ranks");
         }
-        return region;
+        return known.region;
     }
 
     Context context_;
     std::optional<LocalRegion> own_;
-    std::map<int, std::pair<decltype(RegionKey::blob), std::shared_ptr<const RemoteRegion>>>
-        regions_;
+    std::map<int, Mapped> regions_;
     std::vector<std::uint64_t> arrived_;
 };
 

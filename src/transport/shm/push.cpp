@@ -1,0 +1,163 @@
+#include "push.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "stream_copy.hpp"
+
+namespace weightlift::transport::shm {
+namespace {
+
+constexpr Bytes kSlice = 4 * MiB;  // half a millisecond; the turn between two costs well under 1 %
+
+/// A copy whose rows follow each other at both ends is one row.
+void join_rows(Copy& copy) {
+    if (copy.src_pitch != copy.row_bytes || copy.dst_pitch != copy.row_bytes) return;
+    copy.row_bytes *= copy.rows;
+    copy.rows = copy.rows == 0 ? 0 : 1;
+}
+
+/// Maps the pages that will be written now, not by a fault each in the first push.
+void populate(const std::vector<Copy>& copies, std::uint32_t destination, std::byte* region) {
+    const auto page = static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+    std::vector<std::pair<Bytes, Bytes>> spans;
+    for (const Copy& copy : copies)
+        if (copy.destination == destination && copy.bytes() > 0)
+            spans.emplace_back(copy.dst_offset / page * page,
+                               copy.dst_offset + (copy.rows - 1) * copy.dst_pitch + copy.row_bytes);
+    std::sort(spans.begin(), spans.end());
+    Bytes done = 0;
+    for (const auto& [begin, end] : spans) {
+        const Bytes from = std::max(begin, done);
+        if (from >= end) continue;
+        done = round_up(end, page);
+#ifdef MADV_POPULATE_WRITE
+        (void)::madvise(region + from, done - from, MADV_POPULATE_WRITE);  // else by faults
+#endif
+    }
+}
+
+}  // namespace
+
+ShmPush::ShmPush(BoundPlan plan, Parts parts) : plan_(std::move(plan)), parts_(std::move(parts)) {
+    check_bounds(plan_, parts_.own.arena().bytes(), parts_.label);
+    if (parts_.slice == 0) parts_.slice = kSlice;
+    for (Copy& copy : plan_.copies) join_rows(copy);
+    last_.resize(plan_.destinations.size());
+    for (std::size_t i = 0; i < plan_.copies.size(); ++i)
+        last_[plan_.copies[i].destination] = i + 1;
+    notify_order_.resize(last_.size());
+    std::iota(notify_order_.begin(), notify_order_.end(), 0U);
+    std::stable_sort(notify_order_.begin(), notify_order_.end(),
+                     [this](auto a, auto b) { return last_[a] < last_[b]; });
+    for (const std::uint32_t d : notify_order_)
+        populate(plan_.copies, d, parts_.regions[d]->data());
+    waiting_.reserve(plan_.sources.size());
+}
+
+void ShmPush::fail(const std::string& what) {
+    state_ = State::Dead;
+    throw TransportError("shm: " + what);
+}
+
+void ShmPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
+    WEIGHTLIFT_ENSURES(state_ == State::Idle);
+    for (const int source : plan_.sources)
+        if (epoch <= parts_.arrived[static_cast<std::size_t>(source)])
+            fail(fmt::format("push of epoch {} after {} has notified it already", epoch,
+                             parts_.label(source)));
+    state_ = State::Running;
+    epoch_ = epoch;
+    cursor_ = {};
+    notified_ = 0;
+    waiting_.assign(plan_.sources.begin(), plan_.sources.end());
+}
+
+bool ShmPush::test() {
+    WEIGHTLIFT_ENSURES(state_ != State::Dead);
+    if (state_ == State::Idle) return true;
+    if (cursor_.copy < plan_.copies.size()) {
+        const Bytes moved = advance(parts_.slice);
+        order_stores();
+        completed_ += moved;
+    }
+    notify();
+    look_for_arrivals();
+    const bool done = notified_ == notify_order_.size() && waiting_.empty();
+    if (done) state_ = State::Idle;
+    return done;
+}
+
+Bytes ShmPush::advance(Bytes budget) {
+    const std::byte* const from = parts_.own.arena().data();
+    Bytes moved = 0;
+    while (cursor_.copy < plan_.copies.size() && moved < budget) {
+        const Copy& copy = plan_.copies[cursor_.copy];
+        const Bytes left = budget - moved;
+        if (copy.bytes() > 0) {
+            const std::byte* const src = from + copy.src_offset + cursor_.row * copy.src_pitch;
+            std::byte* const dst = parts_.regions[copy.destination]->data() + copy.dst_offset +
+                                   cursor_.row * copy.dst_pitch;
+            if (copy.rows == 1 || cursor_.byte > 0 || copy.row_bytes > left) {
+                const Bytes n = std::min(left, copy.row_bytes - cursor_.byte);
+                stream_bytes(dst + cursor_.byte, src + cursor_.byte, n);
+                moved += n;
+                cursor_.byte += n;
+                if (cursor_.byte < copy.row_bytes) break;
+                cursor_.byte = 0;
+                ++cursor_.row;
+            } else {
+                const std::uint64_t n = std::min(copy.rows - cursor_.row, left / copy.row_bytes);
+                stream_rows(dst, copy.dst_pitch, src, copy.src_pitch, n, copy.row_bytes);
+                moved += n * copy.row_bytes;
+                cursor_.row += n;
+            }
+            if (cursor_.row < copy.rows) continue;
+        }
+        cursor_ = {cursor_.copy + 1, 0, 0};
+    }
+    return moved;
+}
+
+void ShmPush::notify() {
+    for (; notified_ < notify_order_.size(); ++notified_) {
+        const std::uint32_t d = notify_order_[notified_];
+        if (last_[d] > cursor_.copy) return;
+        // After every byte: order_stores() came before, and a reader that acquires this sees them.
+        parts_.regions[d]->epochs()[parts_.rank].store(epoch_, std::memory_order_release);
+    }
+}
+
+void ShmPush::look_for_arrivals() {
+    const EpochLines lines = parts_.own.epochs();
+    for (std::size_t i = 0; i < waiting_.size();) {
+        const int source = waiting_[i];
+        std::uint64_t& arrived = parts_.arrived[static_cast<std::size_t>(source)];
+        const std::uint64_t seen = lines[source].load(std::memory_order_acquire);
+        if (seen == epoch_) {
+            arrived = seen;
+            waiting_[i] = waiting_.back();
+            waiting_.pop_back();
+        } else if (seen != arrived) {
+            fail(fmt::format("{} has notified epoch {}, but {} is under way", parts_.label(source),
+                             seen, epoch_));
+        } else {
+            ++i;
+        }
+    }
+}
+
+std::vector<int> ShmPush::pending() const {
+    if (state_ == State::Idle) return {};
+    std::vector<int> peers = waiting_;
+    for (std::size_t i = notified_; i < notify_order_.size(); ++i)
+        peers.push_back(plan_.destinations[notify_order_[i]].rank);
+    std::sort(peers.begin(), peers.end());
+    return peers;
+}
+
+}  // namespace weightlift::transport::shm
