@@ -1,0 +1,51 @@
+# A thin front of CMake: `make` lists the targets. Build folders are build/release, build/debug,
+# build/asan and build/tsan; jobs/build.sh sets up what is missing.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help deps demo test release debug asan tsan bench format tidy clean
+
+CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format) clang-format)
+CTEST = ctest --output-on-failure --no-tests=error -j $$(nproc) --test-dir
+SOURCES = git ls-files '*.cpp' '*.hpp'
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+deps: ## install what building, testing and linting need, or say what is missing
+	@jobs/build.sh deps tests,bench,lint
+
+demo: ## build, push a model and a 1 GiB tensor between ranks on this machine, show the results
+	@jobs/build.sh release core weightlift
+	@jobs/demo.sh build/release
+
+test: ## build and run all tests
+	@jobs/build.sh release tests
+	@$(CTEST) build/release
+
+release: ## build everything, optimized
+	@jobs/build.sh release core
+
+debug: ## build everything, with debug information and checked containers
+	@jobs/build.sh debug core
+
+asan: ## build and run the tests with address and undefined-behaviour sanitizers
+	@jobs/build.sh asan tests
+	@$(CTEST) build/asan
+
+tsan: ## build and run the tests of threads with the thread sanitizer
+	@jobs/build.sh tsan tests tests_threads
+	@$(CTEST) build/tsan -L threads
+
+bench: ## build and run the benchmarks; BENCH_OUT=results/bench keeps them as JSON and HDF5
+	@jobs/build.sh release bench weightlift benchmarks
+	@jobs/bench.sh build/release $(BENCH_OUT)
+
+format: ## format the sources in place
+	@$(SOURCES) | xargs -r $(CLANG_FORMAT) -i
+
+tidy: ## run clang-tidy over the whole tree
+	@jobs/build.sh release tests,bench,lint
+	@tests/support/tidy.sh build/release $$(git ls-files '*.cpp')
+
+clean: ## remove the build folders
+	rm -rf build
