@@ -56,6 +56,10 @@ Handle file_access() {
     // Not every file system has locks. A second writer is kept out by exclusive creation.
     check(H5Pset_file_locking(list.get(), false, true), "H5Pset_file_locking", H5I_INVALID_HID);
 #endif
+    // A reader that meets a half-written block tries again after 1, 2, 4, … ns: 1 ms in all. With
+    // HDF5's 100 attempts, one that was left so by a writer long gone would be waited for for ever.
+    check(H5Pset_metadata_read_attempts(list.get(), 20), "H5Pset_metadata_read_attempts",
+          H5I_INVALID_HID);
     return list;
 }
 
