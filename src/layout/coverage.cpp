@@ -201,7 +201,7 @@ private:
                 fail_overlap(rectangle.index, after->second->index);
             if (after != live.begin() && std::prev(after)->second->end > rectangle.begin)
                 fail_overlap(rectangle.index, std::prev(after)->second->index);
-            live.emplace(rectangle.begin, &rectangle);
+            live.emplace_hint(after, rectangle.begin, &rectangle);
         }
     }
 

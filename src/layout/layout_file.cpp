@@ -15,7 +15,10 @@ namespace {
 using nlohmann::json;
 constexpr std::string_view kSchema = "weightlift-layout/1";
 
-std::string json_string(std::string_view text) { return json(text).dump(); }
+/// A name may come from a path, which need not be UTF-8.
+std::string json_string(std::string_view text) {
+    return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 // Emitted by hand: one line per tensor and per parameter keeps a large file readable and its
 // differences reviewable, which no indentation of the library does.

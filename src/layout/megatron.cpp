@@ -40,6 +40,8 @@ public:
     }
 
     [[nodiscard]] Layout make() && {
+        // Experts make two parameters of three tensors, tp makes several of one: about as many.
+        builder_.reserve(model_.tensors().size());
         add_embedding();
         for (std::uint64_t layer = 0; layer < arch_.layers; ++layer)
             add_layer(fmt::format("decoder.layers.{}.", layer), layer,

@@ -131,6 +131,7 @@ public:
     /// Interns an ascending, duplicate-free, non-empty set of ranks in [0, world_size).
     [[nodiscard]] RankSetId rank_set(std::vector<Rank> ranks);
     void add(Parameter parameter);
+    void reserve(std::size_t parameters) { layout_.parameters_.reserve(parameters); }
     /// Checks, throwing ConfigError with parameter, value and rule: pieces inside their tensor, of
     /// the parameter's dtype, inside the parameter, and covering with the padding every byte of it
     /// exactly once; no rank has two parameters of one name.
