@@ -1,8 +1,8 @@
 #include "weightlift/base/bytes.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
+
+#include <fmt/format.h>
 
 namespace weightlift {
 
@@ -16,7 +16,9 @@ std::string human_bytes(Bytes bytes) {
         ++unit;
     }
     if (unit == 0) return fmt::format("{} B", bytes);
-    return fmt::format("{:#.3g} {}", value, units[unit]);
+    // Bounds as above: what rounds up to one digit more before the point has one less after it.
+    const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return fmt::format("{:.{}f} {}", value, decimals, units[unit]);
 }
 
 }  // namespace weightlift

@@ -1,0 +1,36 @@
+#include "weightlift/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+namespace weightlift {
+namespace {
+
+template <class E>
+ExitCode code_of() {
+    return E("text").code();
+}
+
+TEST(Error, carries_the_exit_code_it_leads_to) {
+    EXPECT_EQ(code_of<ConfigError>(), ExitCode::Usage);
+    EXPECT_EQ(code_of<TransportError>(), ExitCode::Transport);
+    EXPECT_EQ(code_of<DeadlineError>(), ExitCode::Deadline);
+    EXPECT_EQ(code_of<ResultsError>(), ExitCode::ResultsFile);
+}
+
+TEST(Ensures, names_expression_and_place_of_our_own_bug) {
+    int evaluated = 0;
+    WEIGHTLIFT_ENSURES(++evaluated == 1);
+    EXPECT_EQ(evaluated, 1);
+    try {
+        WEIGHTLIFT_ENSURES(evaluated == 2);
+        FAIL() << "not thrown";
+    } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_EQ(error.code(), ExitCode::Internal);
+        EXPECT_NE(text.find("evaluated == 2 does not hold"), std::string::npos) << text;
+        EXPECT_NE(text.find("error_test.cpp:"), std::string::npos) << text;
+    }
+}
+
+}  // namespace
+}  // namespace weightlift
