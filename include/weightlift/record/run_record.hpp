@@ -18,7 +18,7 @@ namespace weightlift::record {
 inline constexpr std::uint64_t kNotMeasured = ~std::uint64_t{0};
 
 /// Phases of one iteration on one rank. Setup phases (plan, register, connect, exchange) are kept
-/// per case in SetupSample.
+/// per case.
 enum class Phase : std::uint8_t {
     Prepare,
     Post,
@@ -106,9 +106,10 @@ struct Event {
     std::int32_t rank = 0;
 };
 
-/// Statistics over the valid, non-warm-up iterations of a case.
+/// Statistics over the iterations of a case that were measured and are not wrong or warm-ups.
 struct Summary {
-    std::uint64_t iterations = 0, wrong = 0;
+    std::uint64_t iterations = 0;           ///< in the statistics
+    std::uint64_t wrong = 0;                ///< of all pushes, warm-ups too
     std::uint64_t first_ns = kNotMeasured;  ///< the very first push, warm-up or not
     std::uint64_t min_ns = kNotMeasured, p50_ns = kNotMeasured;
     std::uint64_t p99_ns = kNotMeasured;  ///< under 100 samples: not measured

@@ -106,8 +106,8 @@ void fail(const char* call, hid_t location, std::string_view name) {
     std::string object = name_of(location, H5Iget_name);
     if (!name.empty() && !object.empty() && !object.ends_with('/')) object += ' ';
     object += name;
-    throw ResultsError(fmt::format("results file {}: {}{}{} failed: {}", file, call,
-                                   object.empty() ? "" : " of ", object, cause));
+    throw ResultsError(fmt::format("results file{}{}: {}{}{} failed: {}", file.empty() ? "" : " ",
+                                   file, call, object.empty() ? "" : " of ", object, cause));
 }
 
 void fail_on_file(const char* call, std::string_view path) {

@@ -12,6 +12,12 @@ namespace weightlift::record {
 namespace h5 {
 namespace {
 
+[[noreturn]] void refuse_unfinished(const std::string& file) {
+    throw ResultsError(fmt::format(
+        "results file {} is of a run that is not finished; --allow-partial reads what it has",
+        file));
+}
+
 struct Source {
     std::string file;
     bool is_part;
@@ -26,10 +32,7 @@ Source find_source(const std::string& path, bool allow_partial) {
         source = {part_of(path), true};
     if (!std::filesystem::exists(source.file, ignored))
         throw ResultsError(fmt::format("results file {} does not exist", source.file));
-    if (source.is_part && !allow_partial)
-        throw ResultsError(fmt::format(
-            "results file {} is of a run that is not finished; --allow-partial reads what it has",
-            source.file));
+    if (source.is_part && !allow_partial) refuse_unfinished(source.file);
     if (std::filesystem::is_regular_file(source.file, ignored) &&
         std::filesystem::file_size(source.file, ignored) == 0)
         throw ResultsError(fmt::format("results file {} is empty", source.file));
@@ -93,11 +96,7 @@ RunRecord read_file(const std::string& path, bool allow_partial) {
                                        source.file, record.schema, kSchema));
     record.status = read_text(file, "status");
     const bool partial = record.status == "running";
-    if (partial && !allow_partial)
-        throw ResultsError(
-            fmt::format("results file {} is of a run that is not finished; "
-                        "--allow-partial reads what it has",
-                        source.file));
+    if (partial && !allow_partial) refuse_unfinished(source.file);
     if (partial && writer_of(source.file) == Writer::Gone) record.status = "aborted";
     record.exit_code = read_int(file, "exit_code");
     record.finished_utc = read_text(file, "finished_utc");

@@ -72,6 +72,7 @@ public:
         Case& entry = case_at(case_number);
         WEIGHTLIFT_ENSURES(sample.rank_time_ns.size() == entry.ranks &&
                            sample.phase_ns.size() == entry.ranks);
+        expect_open();
         if (!entry.appender) {
             const Handle samples = open_group(file_.get(), "samples");
             const Handle group = open_group(samples.get(), std::to_string(case_number).c_str());
@@ -83,6 +84,7 @@ public:
     }
 
     void event(const Event& event) override {
+        expect_open();
         const RowFormat format = event_format();
         std::vector<std::byte> row(format.bytes);
         pack<Event>(kEventColumns, format, event, row.data());
@@ -124,6 +126,12 @@ private:
     Case& case_at(int number) {
         WEIGHTLIFT_ENSURES(number >= 0 && static_cast<std::size_t>(number) < cases_.size());
         return cases_[static_cast<std::size_t>(number)];
+    }
+
+    void expect_open() const {
+        if (!file_)
+            throw ResultsError(fmt::format("results file {} takes no more after an earlier error",
+                                           part_of(path_)));
     }
 
     static RowFormat event_format() { return row_format<Event>(kEventColumns, kEventWidths); }

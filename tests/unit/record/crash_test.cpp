@@ -178,14 +178,14 @@ protected:
 
 TEST_F(Crash, killed_at_any_write_keeps_every_finished_iteration) {
     fault_at_every_write(Fault::Kill, [&](const std::string& path) {
-        record(path, 3);
+        record(path, 2);
         return 0;
     });
 }
 
 TEST_F(Crash, killed_within_any_write_keeps_every_finished_iteration) {
     fault_at_every_write(Fault::Tear, [&](const std::string& path) {
-        record(path, 3);
+        record(path, 2);
         return 0;
     });
 }
@@ -193,7 +193,7 @@ TEST_F(Crash, killed_within_any_write_keeps_every_finished_iteration) {
 TEST_F(Crash, full_disk_is_an_error_with_its_cause_and_loses_nothing) {
     fault_at_every_write(Fault::DiskFull, [&](const std::string& path) {
         try {
-            record(path, 3);
+            record(path, 2);
         } catch (const ResultsError& error) {
             const bool says_why =
                 std::string(error.what()).find("No space left on device") != std::string::npos;
@@ -215,7 +215,7 @@ TEST_F(Crash, file_size_limit_is_an_error_with_its_cause_and_loses_nothing) {
             const rlimit all = {limit, limit};
             if (::setrlimit(RLIMIT_FSIZE, &all) != 0) return 3;
             try {
-                record(path, 3);
+                record(path, 2);
             } catch (const ResultsError& error) {
                 return std::string(error.what()).find("File too large") != std::string::npos ? 0
                                                                                              : 1;

@@ -312,6 +312,23 @@ TEST(ResultsFile, refuses_samples_that_do_not_fit_their_case) {
     expect_cases(read_results(folder.file("run.h5"), true), 1, 1);
 }
 
+TEST(ResultsFile, takes_no_more_after_an_error) {
+    const Folder folder;
+    auto recorder = record_cases(folder.file("run.h5"), 1, 1);
+    std::filesystem::remove(folder.file("run.h5.part"));
+    const auto begin_case = [&] {
+        recorder->begin_case(example::test_case(), kRanks, example::setup(kRanks));
+    };
+    EXPECT_TRUE(contains(results_error(begin_case), "cannot copy: No such file or directory"));
+    EXPECT_TRUE(
+        contains(results_error([&] { recorder->iteration(0, example::sample(0, 1, kRanks)); }),
+                 "takes no more after an earlier error"));
+    EXPECT_TRUE(contains(results_error([&] {
+                             recorder->event({"t", "retry", "text", 0});
+                         }),
+                         "takes no more after an earlier error"));
+}
+
 TEST(ResultsFile, tells_the_version_of_hdf5) { EXPECT_EQ(hdf5_version().find("1."), 0U); }
 
 }  // namespace
