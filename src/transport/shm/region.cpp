@@ -62,10 +62,13 @@ Descriptor borrow(std::int32_t pid, std::int32_t fd, std::uint64_t device, std::
     return file;
 }
 
-Key checked_key(const Destination& destination, const std::string& peer) {
+Key checked_key(const Destination& destination, int world_size, const std::string& peer) {
     const auto key = unpack_key<Key>(destination.key);
-    if (!key || key->sources <= 0)
+    if (!key || key->sources != world_size)
         throw TransportError(fmt::format("shm: the key of {} is not one of this transport", peer));
+    if (key->rank != destination.rank)
+        throw TransportError(
+            fmt::format("shm: the key of {} was made by rank {}", peer, key->rank));
     if (key->boot_id != boot_id())
         throw TransportError(fmt::format("shm: {} is on another host; use --transport mpi", peer));
     if (key->pid_namespace != pid_namespace())
@@ -112,18 +115,19 @@ std::atomic<std::uint64_t>& EpochLines::operator[](int source) const {
     return *reinterpret_cast<Epoch*>(page_ + static_cast<Bytes>(source) * kCacheLine);
 }
 
-LocalRegion::LocalRegion(const memory::Arena& arena, int sources)
+LocalRegion::LocalRegion(const memory::Arena& arena, int rank, int size)
     : arena_(arena),
-      control_file_(make_control(sources)),
-      control_(control_file_, EpochLines::bytes(sources), "mmap of the control page") {
+      control_file_(make_control(size)),
+      control_(control_file_, EpochLines::bytes(size), "mmap of the control page") {
     if (arena.share_fd() < 0)
         throw TransportError("shm: this rank's memory has no descriptor that can be shared");
     const auto shared = status_of(arena.share_fd(), "fstat of the arena");
     const auto control = status_of(control_file_.get(), "fstat of the control page");
-    key_ = {.pid = ::getpid(),
+    key_ = {.rank = rank,
+            .pid = ::getpid(),
             .arena_fd = arena.share_fd(),
             .control_fd = control_file_.get(),
-            .sources = sources,
+            .sources = size,
             .bytes = arena.bytes(),
             .arena_device = shared.st_dev,
             .arena_inode = shared.st_ino,
@@ -133,15 +137,14 @@ LocalRegion::LocalRegion(const memory::Arena& arena, int sources)
             .boot_id = boot_id()};
 }
 
-RemoteRegion::RemoteRegion(const Destination& destination, const std::string& peer)
-    : RemoteRegion(checked_key(destination, peer), peer) {}
+RemoteRegion::RemoteRegion(const Destination& destination, int world_size, const std::string& peer)
+    : RemoteRegion(checked_key(destination, world_size, peer), peer) {}
 
 RemoteRegion::RemoteRegion(const Key& key, const std::string& peer)
     : arena_(borrow(key.pid, key.arena_fd, key.arena_device, key.arena_inode, key.bytes, peer),
              key.bytes, "mmap of the memory of " + peer),
       control_(borrow(key.pid, key.control_fd, key.control_device, key.control_inode,
                       EpochLines::bytes(key.sources), peer),
-               EpochLines::bytes(key.sources), "mmap of the control page of " + peer),
-      sources_(key.sources) {}
+               EpochLines::bytes(key.sources), "mmap of the control page of " + peer) {}
 
 }  // namespace weightlift::transport::shm

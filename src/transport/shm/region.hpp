@@ -14,10 +14,12 @@ namespace weightlift::transport::shm {
 
 struct Key {
     static constexpr std::uint32_t kTag = 0x73686d31;  // "shm1"
+    std::int32_t rank = -1;                            ///< of the world
     std::int32_t pid = 0;
     std::int32_t arena_fd = -1;
     std::int32_t control_fd = -1;
     std::int32_t sources = 0;  ///< lines of the control page: one for each rank of the world
+    std::int32_t unused = 0;
     std::uint64_t bytes = 0;
     // What the descriptors must turn out to be: process ids and descriptors are used again.
     std::uint64_t arena_device = 0, arena_inode = 0;
@@ -67,7 +69,8 @@ private:
 /// A rank's own region.
 class LocalRegion {
 public:
-    LocalRegion(const memory::Arena& arena, int sources);
+    /// For `rank` of a world of `size`.
+    LocalRegion(const memory::Arena& arena, int rank, int size);
     [[nodiscard]] const Key& key() const { return key_; }
     [[nodiscard]] const memory::Arena& arena() const { return arena_; }
     [[nodiscard]] EpochLines epochs() const { return EpochLines(control_.data()); }
@@ -83,17 +86,15 @@ private:
 class RemoteRegion {
 public:
     /// Throws TransportError where the key is not one of this host, or not of a live region of that
-    /// size. `peer` is its owner's label.
-    RemoteRegion(const Destination& destination, const std::string& peer);
+    /// rank and size. `peer` is its owner's label.
+    RemoteRegion(const Destination& destination, int world_size, const std::string& peer);
     [[nodiscard]] std::byte* data() const { return arena_.data(); }
     [[nodiscard]] EpochLines epochs() const { return EpochLines(control_.data()); }
-    [[nodiscard]] int sources() const { return sources_; }
 
 private:
     RemoteRegion(const Key& key, const std::string& peer);
     Mapping arena_;
     Mapping control_;
-    int sources_;
 };
 
 }  // namespace weightlift::transport::shm

@@ -21,7 +21,7 @@ public:
     }
     [[nodiscard]] RegionKey register_memory(memory::Arena& arena) override {
         WEIGHTLIFT_ENSURES(!own_);
-        own_.emplace(arena, context_.world->size());
+        own_.emplace(arena, context_.world->rank(), context_.world->size());
         return pack_key(own_->key());
     }
     // Nothing to agree on: keys say all.
@@ -51,12 +51,9 @@ private:
     std::shared_ptr<const RemoteRegion> mapped(const Destination& destination) {
         Mapped& known = regions_[destination.rank];
         if (!known.region || known.destination != destination) {
-            const std::string peer = context_.label(destination.rank);
-            known.region = std::make_shared<RemoteRegion>(destination, peer);
+            known.region = std::make_shared<RemoteRegion>(destination, context_.world->size(),
+                                                          context_.label(destination.rank));
             known.destination = destination;
-            if (known.region->sources() != context_.world->size())
-                throw TransportError("shm: the key of " + peer + " is from a world of " +
-                                     std::to_string(known.region->sources()) + " ranks");
         }
         return known.region;
     }

@@ -1,0 +1,177 @@
+// One rank's part of a small push between ranks of the test: who writes what to whom is a list that
+// all ranks have, so that each can say what must be where.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include "weightlift/base/hash.hpp"
+#include "weightlift/mpi/communicator.hpp"
+#include "weightlift/transport/registry.hpp"
+
+namespace weightlift::transport {
+
+/// A copy between two ranks of the world; copy.destination is not used.
+struct Move {
+    int src = 0;
+    int dst = 0;
+    Copy copy;
+};
+
+struct Scenario {
+    Bytes arena_bytes = 0;
+    std::vector<Move> moves;
+    Bytes window = 0, slice = 0, max_message = 0;
+};
+
+/// Byte of the pattern that `rank`'s memory holds before the push of `epoch`.
+inline std::byte pattern(int rank, std::uint64_t epoch, Bytes offset) {
+    const std::uint64_t seed = mix(static_cast<std::uint64_t>(rank) + 1, epoch);
+    return static_cast<std::byte>(splitmix64(seed + offset / 8) >> (offset % 8 * 8));
+}
+
+inline mpi::Deadline soon() { return mpi::Deadline(std::chrono::seconds(60)); }
+
+class Rig {
+public:
+    Rig(std::string_view transport, Scenario scenario)
+        : scenario_(std::move(scenario)),
+          world_(mpi::Communicator::world()),
+          arena_(memory::make_host_arena(scenario_.arena_bytes)) {
+        transport_ = make_transport(
+            transport, Context{.world = &world_,
+                               .watchdog = &watchdog_,
+                               .timeout = std::chrono::seconds(60),
+                               .label = [](int r) { return "rank " + std::to_string(r); },
+                               .slice = scenario_.slice,
+                               .max_message = scenario_.max_message});
+        const RegionKey mine = transport_->register_memory(*arena_);
+        for (const RegionKey& key : world_.gather(mine, soon(), "keys")) keys_.push_back(key);
+        mpi::Bytestring all(keys_.size() * sizeof(RegionKey));
+        if (!all.empty()) std::memcpy(all.data(), keys_.data(), all.size());
+        world_.broadcast(all, soon(), "keys");
+        keys_.resize(all.size() / sizeof(RegionKey));
+        std::memcpy(keys_.data(), all.data(), all.size());
+        transport_->connect(links());
+    }
+
+    [[nodiscard]] const mpi::Communicator& world() const { return world_; }
+    [[nodiscard]] int rank() const { return world_.rank(); }
+    [[nodiscard]] memory::Arena& arena() { return *arena_; }
+    [[nodiscard]] Transport& transport() { return *transport_; }
+    [[nodiscard]] bool writes() const { return !plan().destinations.empty(); }
+    [[nodiscard]] bool is_written() const { return !plan().sources.empty(); }
+
+    /// This rank's part; destinations ascend, also those that get no byte.
+    [[nodiscard]] BoundPlan plan() const {
+        BoundPlan plan;
+        plan.window = scenario_.window;
+        std::map<int, std::uint32_t> index;
+        for (const Move& move : scenario_.moves) {
+            if (move.src == rank()) index.try_emplace(move.dst);
+            if (move.dst == rank()) plan.sources.push_back(move.src);
+        }
+        for (auto& [dst, i] : index) {
+            i = static_cast<std::uint32_t>(plan.destinations.size());
+            plan.destinations.push_back(
+                {dst, scenario_.arena_bytes, keys_[static_cast<std::size_t>(dst)]});
+        }
+        for (const Move& move : scenario_.moves) {
+            if (move.src != rank()) continue;
+            plan.copies.push_back(move.copy);
+            plan.copies.back().destination = index.at(move.dst);
+        }
+        std::sort(plan.sources.begin(), plan.sources.end());
+        plan.sources.erase(std::unique(plan.sources.begin(), plan.sources.end()),
+                           plan.sources.end());
+        return plan;
+    }
+
+    [[nodiscard]] Bytes bytes_written() const {
+        Bytes bytes = 0;
+        for (const Move& move : scenario_.moves)
+            if (move.src == rank()) bytes += move.copy.bytes();
+        return bytes;
+    }
+
+    void fill(std::uint64_t epoch) {
+        for (Bytes i = 0; i < arena_->bytes(); ++i) arena_->data()[i] = pattern(rank(), epoch, i);
+        world_.barrier(soon(), "filled");
+    }
+
+    static void finish(Push& push) {
+        const auto deadline = soon();
+        while (!push.test()) {
+            if (deadline.passed()) throw DeadlineError("push not done after a minute");
+            ::sched_yield();
+        }
+    }
+
+    /// Fills, pushes, overwrites what was sent and only then looks at what arrived.
+    void push_and_check(Push& push, std::uint64_t epoch) {
+        fill(epoch);
+        push.start(epoch, epoch);
+        finish(push);
+        if (!is_written()) std::memset(arena_->data(), 0, arena_->bytes());
+        world_.barrier(soon(), "sources overwritten");
+        if (is_written()) check(epoch);
+        world_.barrier(soon(), "checked");
+    }
+
+private:
+    /// Every rank that nobody writes to is a trainer, every other an engine of its own.
+    [[nodiscard]] LinkTable links() const {
+        LinkTable links;
+        std::map<int, Bytes> to, from;
+        std::vector<bool> is_rollout(static_cast<std::size_t>(world_.size()), false);
+        for (const Move& move : scenario_.moves) {
+            if (move.src == rank()) to[move.dst] += move.copy.bytes();
+            if (move.dst == rank()) from[move.src] += move.copy.bytes();
+            is_rollout[static_cast<std::size_t>(move.dst)] = true;
+        }
+        for (const auto& [peer, bytes] : to) links.destinations.push_back({peer, bytes});
+        for (const auto& [peer, bytes] : from) links.sources.push_back({peer, bytes});
+        for (int rollout = 0; rollout < world_.size(); ++rollout) {
+            if (!is_rollout[static_cast<std::size_t>(rollout)]) continue;
+            std::vector<int> group;
+            for (int r = 0; r < world_.size(); ++r)
+                if (r == rollout || !is_rollout[static_cast<std::size_t>(r)]) group.push_back(r);
+            if (std::binary_search(group.begin(), group.end(), rank()))
+                links.engine_groups.push_back(group);
+        }
+        return links;
+    }
+
+    void check(std::uint64_t epoch) {
+        std::vector<std::byte> expected(arena_->bytes());
+        for (Bytes i = 0; i < expected.size(); ++i) expected[i] = pattern(rank(), epoch, i);
+        for (const auto& [src, dst, copy] : scenario_.moves) {
+            if (dst != rank()) continue;
+            for (std::uint64_t row = 0; row < copy.rows; ++row)
+                for (Bytes i = 0; i < copy.row_bytes; ++i)
+                    expected[copy.dst_offset + row * copy.dst_pitch + i] =
+                        pattern(src, epoch, copy.src_offset + row * copy.src_pitch + i);
+        }
+        const auto [wrong, right] =
+            std::mismatch(arena_->data(), arena_->data() + arena_->bytes(), expected.begin());
+        EXPECT_EQ(wrong - arena_->data(), static_cast<std::ptrdiff_t>(arena_->bytes()))
+            << "first wrong byte of rank " << rank() << " in epoch " << epoch;
+    }
+
+    Scenario scenario_;
+    mpi::Communicator world_;
+    mpi::Watchdog watchdog_;
+    std::unique_ptr<memory::Arena> arena_;
+    std::unique_ptr<Transport> transport_;
+    std::vector<RegionKey> keys_;
+};
+
+}  // namespace weightlift::transport
