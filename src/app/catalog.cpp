@@ -54,11 +54,14 @@ std::string read_text(const std::string& path) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error))
         throw ConfigError(fmt::format("cannot read {}: it is a folder", path));
+    errno = 0;
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
-    if (!file || !(text << file.rdbuf()))
+    // An empty file fails `text`, not `file`: what it lacks, its parser says better.
+    if (file) text << file.rdbuf();
+    if (!file)
         throw ConfigError(fmt::format("cannot read {}: {}", path,
-                                      errno != 0 ? std::strerror(errno) : "it is empty"));
+                                      errno != 0 ? std::strerror(errno) : "reading failed"));
     return std::move(text).str();
 }
 

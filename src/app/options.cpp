@@ -11,6 +11,18 @@
 
 namespace weightlift::app {
 
+namespace {
+
+std::string suggest_flag(const CLI::App& app, const char* prefix, const std::string& wanted) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options())
+        for (const std::string& name : option->get_lnames()) names.push_back(prefix + name);
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    return suggestion(wanted, views);
+}
+
+}  // namespace
+
 void add_scene_options(CLI::App& app, SceneOptions& options) {
     app.add_option("--model", options.model,
                    "config.json of Hugging Face, or a shipped name (deepseek-v2-lite, …)");
@@ -44,6 +56,17 @@ Parsed parse_arguments(CLI::App& app, const std::vector<std::string>& arguments)
         return Parsed::HelpShown;
     } catch (const CLI::FileError& error) {
         throw ConfigError(fmt::format("--config: {}", error.what()));
+    } catch (const CLI::ConfigError& error) {
+        // CLI11 ends its sentence with the key.
+        const std::string_view text = error.what();
+        const std::string key(text.substr(text.rfind(' ') + 1));
+        throw ConfigError(
+            fmt::format("--config: unknown key {}{}", key, suggest_flag(app, "", key)));
+    } catch (const CLI::ArgumentMismatch& error) {
+        const std::string_view text = error.what();
+        throw ConfigError(fmt::format("{}: takes one value, and is given {}",
+                                      text.substr(0, text.find(':')),
+                                      text.ends_with("missing") ? "none" : "more"));
     } catch (const CLI::ParseError& error) {
         throw ConfigError(error.what());
     }
@@ -51,12 +74,8 @@ Parsed parse_arguments(CLI::App& app, const std::vector<std::string>& arguments)
     if (extras.empty()) return Parsed::Run;
     const std::string& first = extras.front();
     if (first.rfind("-", 0) != 0) throw ConfigError(fmt::format("unexpected argument '{}'", first));
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app.get_options())
-        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    const std::vector<std::string_view> views(names.begin(), names.end());
     const std::string flag = first.substr(0, first.find('='));
-    throw ConfigError(fmt::format("unknown flag {}{}", flag, suggestion(flag, views)));
+    throw ConfigError(fmt::format("unknown flag {}{}", flag, suggest_flag(app, "--", flag)));
 }
 
 }  // namespace weightlift::app

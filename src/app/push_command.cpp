@@ -273,35 +273,24 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
     return static_cast<int>(code);
 }
 
-/// A lost peer: rank 0 speaks; others only where it has not ended them within a while.
+/// A lost peer: rank 0 speaks, and the others only where it is rank 0 that is missing.
 [[noreturn]] void abort_all(const mpi::Communicator& world, ExitCode code,
                             const std::string& message) {
-    if (world.rank() != 0)
-        std::this_thread::sleep_for(std::chrono::seconds(world.rank() == 1 ? 2 : 4));
-    fmt::print(stderr, "weightlift: {}\n", message);
+    const bool has_root = message.find(world.label(0)) == std::string::npos;
+    // Rank 0 is to have said it before the launcher ends it.
+    if (world.rank() != 0 && has_root) std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (world.rank() == 0 || !has_root) fmt::print(stderr, "weightlift: {}\n", message);
     world.abort(code);
 }
 
-}  // namespace
-
-int run_push(const Arguments& arguments, int* argc, char*** argv) {
-    PushArguments a;
-    std::optional<ConfigError> bad;
-    try {
-        if (parse_push(arguments, a) == Parsed::HelpShown) return 0;
-    } catch (const ConfigError& error) {
-        // Under a launcher one rank has to speak for all, which takes MPI.
-        if (mpi::launcher_world_size() <= 1) throw;
-        bad = error;
-    }
-    const mpi::Environment environment(argc, argv);
-    const auto owned = std::make_unique<mpi::Communicator>(mpi::Communicator::world());
-    mpi::Communicator& world = *owned;
-    mpi::Watchdog watchdog;
+/// Everything between MPI_Init and MPI_Finalize.
+int push_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const PushArguments& a,
+            const std::optional<ConfigError>& bad, const Arguments& arguments) {
     Reporter reporter(a, world.rank() == 0);
     try {
         const Topology topology = Topology::discover(world, mpi::Deadline(a.push.timeout));
-        const auto label = [&](int rank) { return topology.label(rank); };
+        // By value: the handlers below name ranks, too.
+        const auto label = [topology](int rank) { return topology.label(rank); };
         world.set_labels(label);
         const Agreement agreement(world, label, a.push.timeout);
         agreement.run("arguments", [&](const mpi::Deadline&) {
@@ -324,7 +313,36 @@ int run_push(const Arguments& arguments, int* argc, char*** argv) {
     } catch (const Error& error) {
         reporter.fail(error.code(), error.what());
         abort_all(world, error.code(), error.what());
+    } catch (const std::exception& error) {
+        reporter.fail(ExitCode::Internal, error.what());
+        abort_all(world, ExitCode::Internal, fmt::format("internal error: {}", error.what()));
     }
+}
+
+}  // namespace
+
+int run_push(const Arguments& arguments, int* argc, char*** argv) {
+    PushArguments a;
+    std::optional<ConfigError> bad;
+    try {
+        if (parse_push(arguments, a) == Parsed::HelpShown) return 0;
+    } catch (const ConfigError& error) {
+        // Under a launcher one rank has to speak for all, which takes MPI.
+        if (mpi::launcher_world_size() <= 1) throw;
+        bad = error;
+    }
+    mpi::Watchdog watchdog;
+    mpi::Environment environment(argc, argv);
+    std::optional<mpi::Communicator> world(mpi::Communicator::world());
+    const int rank = world->rank();
+    const int code = push_on(*world, watchdog, a, bad, arguments);
+    // Collective calls without a deadline of their own: a peer may be lost even now.
+    const auto guard = watchdog.guard(mpi::Deadline(a.push.timeout), [rank] {
+        return fmt::format("weightlift: rank {} in finalize: the other ranks did not come", rank);
+    });
+    world.reset();
+    environment.finalize();
+    return code;
 }
 
 }  // namespace weightlift::app

@@ -1,6 +1,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 
 #include "weightlift/mpi/communicator.hpp"
 
@@ -22,7 +23,14 @@ Environment::Environment(int* argc, char*** argv) {
     check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-Environment::~Environment() { MPI_Finalize(); }
+void Environment::finalize() {
+    if (!std::exchange(is_open_, false)) return;
+    check(MPI_Finalize(), "MPI_Finalize");
+}
+
+Environment::~Environment() {
+    if (is_open_) MPI_Finalize();
+}
 
 int launcher_world_size() {
     const auto number = [](const char* name) -> long long {

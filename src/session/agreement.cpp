@@ -1,5 +1,6 @@
 #include "weightlift/session/agreement.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -10,22 +11,28 @@ namespace weightlift::session {
 
 namespace {
 
-// How much longer than the work's deadline the agreement waits: a rank whose own wait has just
-// timed out must still be able to say so.
-constexpr std::chrono::seconds kGrace{2};
+// The work's own waits end this much before the agreement's, so that the rank that knows best what
+// it waited for is the first to say so. Together they stay within the timeout.
+std::chrono::nanoseconds grace(std::chrono::nanoseconds timeout) {
+    return std::min<std::chrono::nanoseconds>(std::chrono::seconds(2), timeout / 5);
+}
+
 constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
 void Agreement::run(const char* phase,
                     const std::function<void(const mpi::Deadline&)>& work) const {
-    const mpi::Deadline deadline(timeout_);
-    const mpi::Deadline agree_by(timeout_ + kGrace);
+    const mpi::Deadline deadline(timeout_ - grace(timeout_));
+    const mpi::Deadline agree_by(timeout_);
     std::string message;
     ExitCode code = ExitCode::Ok;
     try {
         work(deadline);
     } catch (const AgreedError&) {
+        throw;
+    } catch (const DeadlineError&) {
+        // A lost peer cannot agree; all ranks that live throw this, with the same text.
         throw;
     } catch (const Error& error) {
         code = error.code();
@@ -55,7 +62,7 @@ void Agreement::run(const char* phase,
 }
 
 void Agreement::require_equal(std::uint64_t value, const char* what, const char* phase) const {
-    const mpi::Deadline deadline(timeout_ + kGrace);
+    const mpi::Deadline deadline(timeout_);
     const std::uint64_t low = world_.min(value, deadline, phase);
     const std::uint64_t high = world_.max(value, deadline, phase);
     if (low == high) return;

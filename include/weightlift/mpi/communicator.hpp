@@ -28,8 +28,13 @@ class Environment {
 public:
     Environment(int* argc, char*** argv);
     ~Environment();
+    /// MPI_Finalize, for callers that guard it with a deadline; otherwise the destructor does it.
+    void finalize();
     Environment(const Environment&) = delete;
     Environment& operator=(const Environment&) = delete;
+
+private:
+    bool is_open_ = true;
 };
 
 /// Number of tasks that a launcher (Open MPI, PMI, Slurm step) says it started, from the
