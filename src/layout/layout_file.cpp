@@ -265,7 +265,7 @@ ModelSpec parse_layout_model(std::string_view json_text) {
 Layout parse_layout(std::string_view json_text, const ModelSpec& model) {
     const json document = parse_json(json_text);
     const Node root = root_of(document);
-    const std::string& side = root.field("side").text();
+    const std::string side = root.field("side").text();
     if (side != "trainer" && side != "rollout")
         root.field("side").fail(fmt::format("is '{}', not trainer or rollout", side));
     check_tensors(root.field("tensors"), model);
