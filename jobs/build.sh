@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=$1 parts=$2
 shift 2
-unset MAKEFLAGS MFLAGS  # the build has its own number of jobs
+unset MAKEFLAGS MFLAGS MAKELEVEL  # the build has its own number of jobs
 
 # name, as cmake or this script finds it | Debian and Ubuntu | Fedora and EPEL | Spack
 packages='
