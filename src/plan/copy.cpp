@@ -66,6 +66,7 @@ std::vector<Copy> merge_transfers(std::span<const Transfer> transfers, std::uint
 
 std::vector<Copy> rotate_copies(std::span<const std::vector<Copy>> by_destination,
                                 std::uint64_t first, Bytes chunk_bytes) {
+    WEIGHTLIFT_ENSURES(chunk_bytes > 0);
     const std::size_t n = by_destination.size();
     if (n == 1) return by_destination.front();
     struct Cursor {
@@ -90,6 +91,8 @@ std::vector<Copy> rotate_copies(std::span<const std::vector<Copy>> by_destinatio
                 part.row_bytes = part.src_pitch = part.dst_pitch = take;
                 cursor.done += take;
             } else {
+                // A row that does not fit the rest of a chunk waits for the next.
+                if (part.row_bytes > left && left < chunk_bytes) break;
                 const std::uint64_t take = std::min(
                     std::max<std::uint64_t>(1, left / part.row_bytes), part.rows - cursor.done);
                 part.src_offset += cursor.done * part.src_pitch;

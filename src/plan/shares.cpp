@@ -112,13 +112,14 @@ void cut_slices(std::uint64_t units, Bytes unit_bytes, std::span<const std::uint
     std::uint32_t smallest = ~0U;
     for (const std::uint32_t w : weights)
         if (w > 0) smallest = std::min(smallest, w);
-    const Wide bytes = static_cast<Wide>(units) * unit_bytes;
+    // Whole units, rounded up: a slice of fewer would be below the minimum.
+    const std::uint64_t least = std::max<std::uint64_t>(1, ceil_div(minimum_slice, unit_bytes));
     const std::uint64_t phase = tensor * kGolden;
     const auto scaled = [](std::uint64_t fraction, std::uint64_t by) {
         return static_cast<std::uint64_t>((static_cast<Wide>(fraction) * by) >> 64);
     };
 
-    if (bytes * smallest >= static_cast<Wide>(minimum_slice) * sum && units >= n) {
+    if (static_cast<Wide>(units) * smallest >= static_cast<Wide>(least) * sum) {
         const std::uint64_t start = (scaled(phase, n) + destination) % n;
         std::uint64_t cumulative = 0, begin = 0;
         for (std::uint64_t i = 0; i < n; ++i) {
@@ -133,10 +134,7 @@ void cut_slices(std::uint64_t units, Bytes unit_bytes, std::span<const std::uint
     }
     // Systematic sampling: `count` equally spaced points on a circle of the weights, one equal
     // slice each.
-    std::uint64_t count = n;
-    if (minimum_slice > 0)
-        count = static_cast<std::uint64_t>(std::min<Wide>(count, bytes / minimum_slice));
-    count = std::clamp<std::uint64_t>(count, 1, std::max<std::uint64_t>(units, 1));
+    const std::uint64_t count = std::clamp<std::uint64_t>(units / least, 1, n);
     const bool is_equal = sum == n && smallest == 1;
     // Equal weights: exact rotation over destinations. Otherwise a low-discrepancy offset in [0,
     // sum).
