@@ -11,12 +11,11 @@ using model::TensorId;
 
 namespace {
 
-/// True where disjoint boxes cover the whole: equal areas and no overlap.
-bool tiles(std::vector<Box>& boxes, const Box& whole) {
+/// True where disjoint boxes cover the whole: equal areas and no overlap. Boxes ascend.
+bool tiles(const std::vector<Box>& boxes, const Box& whole) {
     std::uint64_t elements = 0;
     for (const Box& box : boxes) elements += box.elements();
     if (elements != whole.elements()) return false;
-    std::sort(boxes.begin(), boxes.end());
     for (std::size_t i = 0; i < boxes.size(); ++i)
         for (std::size_t j = i + 1; j < boxes.size() && boxes[j].rows.begin < boxes[i].rows.end;
              ++j)
@@ -45,32 +44,47 @@ void FingerprintTable::make_families(Side side, TensorId tensor) {
     const Layout& layout = layout_of(side);
     const std::size_t begin = families_.size();
     for (const auto ref : layout.pieces_of(tensor)) {
-        const std::string& name = layout.parameter(ref.parameter).name;
-        auto at = std::find_if(
-            families_.begin() + static_cast<std::ptrdiff_t>(begin), families_.end(),
-            [&](const Family& f) { return layout.parameter(f.shards.front()).name == name; });
+        const auto& parameter = layout.parameter(ref.parameter);
+        const int engine = layout.engine_of(layout.rank_set(parameter.ranks).front());
+        auto at =
+            std::find_if(families_.begin() + static_cast<std::ptrdiff_t>(begin), families_.end(),
+                         [&](const Family& f) {
+                             return f.engine == engine &&
+                                    layout.parameter(f.parameters.front()).name == parameter.name;
+                         });
         if (at == families_.end()) {
-            families_.push_back({tensor, side, {}, 0, 0, false});
+            families_.push_back({side, engine, {}, {}, 0, 0, false});
             at = families_.end() - 1;
         }
+        at->held.push_back({parameter.pieces[ref.piece].box, ref.parameter});
         // Several pieces of one parameter are adjacent in this list.
-        if (at->shards.empty() || at->shards.back() != ref.parameter)
-            at->shards.push_back(ref.parameter);
+        if (at->parameters.empty() || at->parameters.back() != ref.parameter)
+            at->parameters.push_back(ref.parameter);
     }
-    std::vector<Box> boxes;
     for (std::size_t f = begin; f < families_.size(); ++f) {
-        Family& family = families_[f];
-        boxes.clear();
-        for (const ParameterIndex p : family.shards) {
-            for (const auto& piece : layout.parameter(p).pieces)
-                if (piece.tensor == tensor) boxes.push_back(piece.box);
-            const auto holders = layout.rank_set(layout.parameter(p).ranks).size();
-            family.copies = std::max(family.copies, static_cast<std::uint32_t>(holders));
-        }
-        family.is_whole = tiles(boxes, model_.tensor(tensor).box());
-        family.first_slot = slots_;
-        if (family.is_whole) slots_ += family.copies;
+        count_copies(families_[f], model_.tensor(tensor).box());
+        families_[f].first_slot = slots_;
+        if (families_[f].is_whole) slots_ += families_[f].copies;
     }
+}
+
+void FingerprintTable::count_copies(Family& family, const Box& whole) const {
+    const Layout& layout = layout_of(family.side);
+    std::sort(family.held.begin(), family.held.end());
+    // A parameter that holds a box twice would have two sums for one copy.
+    const bool has_twice =
+        std::adjacent_find(family.held.begin(), family.held.end()) != family.held.end();
+    std::vector<Box> boxes;
+    std::size_t holders = 0;
+    for (const Held& held : family.held) {
+        if (boxes.empty() || boxes.back() != held.box) {
+            boxes.push_back(held.box);
+            holders = 0;
+        }
+        holders += layout.rank_set(layout.parameter(held.parameter).ranks).size();
+        family.copies = std::max(family.copies, static_cast<std::uint32_t>(holders));
+    }
+    family.is_whole = !has_twice && tiles(boxes, whole);
 }
 
 const FingerprintTable::Family& FingerprintTable::family(Side side, TensorId tensor,
@@ -78,10 +92,29 @@ const FingerprintTable::Family& FingerprintTable::family(Side side, TensorId ten
     for (std::uint32_t f = first_family_[tensor]; f < first_family_[tensor + 1]; ++f) {
         const Family& candidate = families_[f];
         if (candidate.side == side &&
-            std::binary_search(candidate.shards.begin(), candidate.shards.end(), parameter))
+            std::binary_search(candidate.parameters.begin(), candidate.parameters.end(), parameter))
             return candidate;
     }
     fail_invariant("parameter is in a family", std::source_location::current());
+}
+
+std::span<const FingerprintTable::Held> FingerprintTable::holders_of(const Family& family,
+                                                                     const Box& box) {
+    const auto begin = std::lower_bound(family.held.begin(), family.held.end(), Held{box, 0});
+    auto end = begin;
+    while (end != family.held.end() && end->box == box) ++end;
+    return {begin, end};
+}
+
+/// One of the ranks that copy `copy` is made of.
+Rank FingerprintTable::holder(const Family& family, std::size_t copy) const {
+    const Layout& layout = layout_of(family.side);
+    std::vector<Rank> ranks;
+    for (const Held& held : holders_of(family, family.held.front().box)) {
+        const auto more = layout.rank_set(layout.parameter(held.parameter).ranks);
+        ranks.insert(ranks.end(), more.begin(), more.end());
+    }
+    return ranks[copy % ranks.size()];
 }
 
 void FingerprintTable::add(const WeightStore& store, std::span<const std::uint64_t> block_sums,
@@ -89,13 +122,19 @@ void FingerprintTable::add(const WeightStore& store, std::span<const std::uint64
     const Layout& layout = store.layout();
     for (std::size_t b = 0; b < block_sums.size(); ++b) {
         const auto ref = store.block_pieces()[b];
-        const auto& parameter = layout.parameter(ref.parameter);
-        const Family& of = family(layout.side(), parameter.pieces[ref.piece].tensor, ref.parameter);
+        const auto& piece = layout.parameter(ref.parameter).pieces[ref.piece];
+        const Family& of = family(layout.side(), piece.tensor, ref.parameter);
         if (!of.is_whole) continue;
-        const auto holders = layout.rank_set(parameter.ranks);
-        const auto k = static_cast<std::size_t>(
-            std::lower_bound(holders.begin(), holders.end(), store.rank()) - holders.begin());
-        for (std::size_t copy = k; copy < of.copies; copy += holders.size())
+        std::size_t holders = 0, mine = 0;
+        for (const Held& held : holders_of(of, piece.box)) {
+            const auto ranks = layout.rank_set(layout.parameter(held.parameter).ranks);
+            if (held.parameter == ref.parameter)
+                mine = holders + static_cast<std::size_t>(
+                                     std::lower_bound(ranks.begin(), ranks.end(), store.rank()) -
+                                     ranks.begin());
+            holders += ranks.size();
+        }
+        for (std::size_t copy = mine; copy < of.copies; copy += holders)
             slots[of.first_slot + copy] += block_sums[b];
     }
 }
@@ -137,10 +176,8 @@ std::vector<record::FingerprintRow> FingerprintTable::compare(
                 if (!row.equal || value == row.trainer) continue;
                 row.equal = false;
                 row.rollout = value;
-                const Layout& layout = layout_of(family.side);
-                const auto holders = layout.rank_set(layout.parameter(family.shards.front()).ranks);
                 if (family.side == Side::Rollout)
-                    row.engine = layout.engine_of(holders[copy % holders.size()]);
+                    row.engine = rollout_.engine_of(holder(family, copy));
             }
         }
         if (!is_held) continue;

@@ -1,11 +1,14 @@
 // Which sums of which ranks make up the fingerprint of a tensor.
 //
-// A *family* is a tensor as one parameter name holds it on one side. Its shards' boxes tile the
-// tensor; copy k of it takes holder k (mod the number of holders) of each shard. Each copy of each
-// family has a slot; a rank adds the sums of its blocks to its slots, slots are summed over ranks,
-// and every rollout slot of a tensor must equal the trainers'. A family whose shards do not tile
-// their tensor (possible in layout files) has no slots: its holders compare element by element
+// A *family* is a tensor as one parameter name holds it on one side, in one group of equal engines.
+// Its boxes tile the tensor; copy k of it takes holder k (mod their number) of each box. Each copy
+// of each family has a slot; a rank adds the sums of its blocks to its slots, slots are summed over
+// ranks, and every rollout slot of a tensor must equal the trainers'. A family whose boxes do not
+// tile their tensor (possible in layout files) has no slots: its holders compare element by element
 // instead.
+//
+// Example: two key heads over four ranks, each held twice. Boxes: head 0 (held by ranks 0 and 1),
+// head 1 (ranks 2 and 3). Copy 0 is ranks 0 and 2, copy 1 ranks 1 and 3.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +41,27 @@ public:
         std::span<const std::uint64_t> slots) const;
 
 private:
+    /// A box and one of the parameters that hold it.
+    struct Held {
+        Box box;
+        layout::ParameterIndex parameter = 0;
+        friend auto operator<=>(const Held&, const Held&) = default;
+    };
     struct Family {
-        model::TensorId tensor = 0;
         layout::Side side = layout::Side::Trainer;
-        std::vector<layout::ParameterIndex> shards;
+        int engine = 0;  ///< the first one that holds it; tells groups of engines apart
+        std::vector<layout::ParameterIndex> parameters;  ///< ascending
+        std::vector<Held> held;                          ///< ascending
         std::uint32_t copies = 0;
         std::size_t first_slot = 0;
         bool is_whole = false;
     };
     [[nodiscard]] const Family& family(layout::Side side, model::TensorId tensor,
                                        layout::ParameterIndex parameter) const;
+    /// The parameters of a family that hold this box.
+    [[nodiscard]] static std::span<const Held> holders_of(const Family& family, const Box& box);
+    [[nodiscard]] Rank holder(const Family& family, std::size_t copy) const;
+    void count_copies(Family& family, const Box& whole) const;
     [[nodiscard]] const layout::Layout& layout_of(layout::Side side) const;
     void make_families(layout::Side side, model::TensorId tensor);
 
