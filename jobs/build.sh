@@ -14,7 +14,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL  # the build has its own number of jobs
 packages='
 compiler|g++|gcc-c++|gcc
 cmake|cmake|cmake|cmake
-MPI|libopenmpi-dev openmpi-bin|openmpi-devel|openmpi
+MPI|libopenmpi-dev openmpi-bin openssh-client|openmpi-devel|openmpi
 HDF5|libhdf5-dev|hdf5-devel|hdf5
 fmt|libfmt-dev|fmt-devel|fmt
 CLI11|libcli11-dev|cli11-devel|cli11

@@ -1,6 +1,10 @@
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "weightlift/mpi/communicator.hpp"
@@ -16,7 +20,33 @@ void check(int rc, const char* call) {
     throw TransportError(std::string(call) + ": " + std::string(text, std::size_t(length)));
 }
 
+namespace {
+
+/// Debian's and Ubuntu's Open MPI 4 exclude the one-sided component pt2pt by default ("osc =
+/// ^ucx,pt2pt"). Where rdma finds nothing to work with (containers that forbid single-copy shared
+/// memory, TCP between hosts), no window can be made then. Takes pt2pt off that list, unless the
+/// user chose; rdma stays the first choice.
+void allow_one_sided() {
+    if (std::getenv("OMPI_MCA_osc") != nullptr) return;
+    std::ifstream file("/etc/openmpi/openmpi-mca-params.conf");
+    for (std::string line; std::getline(file, line);) {
+        line.erase(
+            std::remove_if(line.begin(), line.end(), [](char c) { return c == ' ' || c == '\t'; }),
+            line.end());
+        constexpr std::string_view kExcluded = "osc=^";
+        if (line.compare(0, kExcluded.size(), kExcluded) != 0) continue;
+        std::string kept;
+        std::istringstream names(line.substr(kExcluded.size()));
+        for (std::string name; std::getline(names, name, ',');)
+            if (name != "pt2pt") kept += (kept.empty() ? "^" : ",") + name;
+        setenv("OMPI_MCA_osc", kept.c_str(), 0);
+    }
+}
+
+}  // namespace
+
 Environment::Environment(int* argc, char*** argv) {
+    allow_one_sided();
     int provided = 0;
     check(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

@@ -44,9 +44,13 @@ class Result:
 
 
 def environment(changes=None):
-    """This process's environment without what a launcher may have left in it."""
+    """This process's environment without what a launcher may have left in it.
+
+    OMPI_MCA_… stays: it is how a machine says what Open MPI needs there.
+    """
     launchers = ("OMPI_", "PMI", "PMIX_", "SLURM_")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(launchers)}
+    clean = {k: v for k, v in os.environ.items()
+             if not k.startswith(launchers) or k.startswith("OMPI_MCA_")}
     clean.update(changes or {})
     return clean
 

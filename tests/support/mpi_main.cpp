@@ -1,8 +1,11 @@
-// Main of MPI tests: rank 0 prints, other ranks print only failures; all ranks agree on the exit code.
+// Main of MPI tests: rank 0 prints, other ranks print only failures; all ranks agree on the exit
+// code.
+#include <cstdio>
+
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <algorithm>
+#include "weightlift/mpi/communicator.hpp"
 
 namespace {
 class FailuresOnly : public testing::EmptyTestEventListener {
@@ -15,8 +18,7 @@ class FailuresOnly : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
-    int provided = 0;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    const weightlift::mpi::Environment environment(&argc, &argv);
     testing::InitGoogleTest(&argc, argv);
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -28,6 +30,5 @@ int main(int argc, char** argv) {
     int mine = RUN_ALL_TESTS();
     int worst = 0;
     MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Finalize();
     return worst;
 }

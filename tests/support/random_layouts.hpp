@@ -54,10 +54,11 @@ inline std::vector<Interval> random_cuts(Random& random, std::uint64_t size, std
 }
 
 /// Each pair of tensors is placed on a subset of the ranks, sharded there by rows or columns over
-/// some and replicated over the others, fused into one parameter or kept apart.
+/// some and replicated over the others, fused into one parameter or kept apart. `has_copies`: some
+/// tensors stand once more, whole, in a parameter of their own on other ranks (as tied embeddings).
 inline layout::Layout random_layout(Random& random, layout::Side side,
-                                    const model::ModelSpec& model, Rank world,
-                                    bool is_even = false) {
+                                    const model::ModelSpec& model, Rank world, bool is_even = false,
+                                    bool has_copies = false) {
     layout::LayoutBuilder builder(side, "random", world);
     if (side == layout::Side::Rollout) builder.begin_engine(0);
     for (model::TensorId t = 0; t < model.tensors().size(); t += 2) {
@@ -108,6 +109,19 @@ inline layout::Layout random_layout(Random& random, layout::Side side,
                 builder.add(std::exchange(parameter, {}));
             }
         }
+    }
+    for (model::TensorId t = 0; has_copies && t < model.tensors().size(); ++t) {
+        if (pick(random, 0, 3) != 0) continue;
+        const auto& spec = model.tensor(t);
+        const auto first = pick(random, 0, static_cast<std::uint64_t>(world) - 1);
+        std::vector<Rank> ranks;
+        for (auto r = static_cast<Rank>(first); r < world; r += 2) ranks.push_back(r);
+        layout::Parameter copy;
+        copy.name = spec.name + ".copy";
+        copy.shape = {{spec.rows, spec.columns, 0}, 2};
+        copy.pieces.push_back({t, spec.box(), 0, spec.columns * 2});
+        copy.ranks = builder.rank_set(ranks);
+        builder.add(std::move(copy));
     }
     return std::move(builder).finish(model);
 }
