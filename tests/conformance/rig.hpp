@@ -120,7 +120,7 @@ public:
         fill(epoch);
         push.start(epoch, epoch);
         finish(push);
-        if (!is_written()) std::memset(arena_->data(), 0, arena_->bytes());
+        if (!is_written()) std::fill_n(arena_->data(), arena_->bytes(), std::byte{0});
         world_.barrier(soon(), "sources overwritten");
         if (is_written()) check(epoch);
         world_.barrier(soon(), "checked");
