@@ -55,9 +55,14 @@ std::vector<std::uint32_t> to_weights(const HolderGroup& group, const std::vecto
         share.begin(), share.end(), [&](double s) { return std::abs(s - equal) <= 1e-3 * equal; });
     std::vector<std::uint32_t> weights(share.size(), 1);
     if (is_equal) return weights;
-    for (std::size_t i = 0; i < share.size(); ++i)
+    for (std::size_t i = 0; i < share.size(); ++i) {
+        // A residue of the iteration is no share: it would keep cells from being cut in proportion.
+        const bool is_residue = share[i] < 1e-3 * equal;
         weights[i] =
-            static_cast<std::uint32_t>(std::llround(share[i] / group.demand * kWeightScale));
+            is_residue
+                ? 0
+                : static_cast<std::uint32_t>(std::llround(share[i] / group.demand * kWeightScale));
+    }
     return weights;
 }
 

@@ -61,7 +61,7 @@ struct Scene {
 Scene make_scene(Random& random, test::SizeRange rows, test::SizeRange columns, bool is_even) {
     auto model = test::random_model(random, static_cast<int>(pick(random, 1, 10)), rows, columns);
     auto trainer = test::random_layout(random, Side::Trainer, model,
-                                       static_cast<Rank>(pick(random, 1, 8)), is_even);
+                                       static_cast<Rank>(pick(random, 1, 8)), is_even, true);
     auto rollout = test::random_layout(random, Side::Rollout, model,
                                        static_cast<Rank>(pick(random, 1, 8)), is_even);
     return {std::move(model), std::move(trainer), std::move(rollout)};

@@ -93,6 +93,14 @@ TEST(LevelShares, are_exactly_one_where_equal_shares_are_level) {
         for (const auto w : group) EXPECT_EQ(w, 1U);
 }
 
+TEST(LevelShares, leave_no_residue_with_a_holder_that_is_full) {
+    // Level where rank 5 serves nothing of the second group; the iteration only comes close to 0.
+    const auto weights =
+        level_shares(std::vector<HolderGroup>{{{1, 3, 5}, 5978}, {{2, 4, 5, 6}, 5978}});
+    EXPECT_EQ(weights[1][2], 0U);
+    for (const std::size_t i : {0, 1, 3}) EXPECT_NEAR(weights[1][i], (1U << 20) / 3.0, 300);
+}
+
 TEST(LevelShares, of_a_long_chain_are_within_5_percent_of_level) {
     for (const Rank n : {5, 10, 20, 40}) {
         std::vector<HolderGroup> chain;
