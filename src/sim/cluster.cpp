@@ -1,10 +1,13 @@
 #include "weightlift/sim/cluster.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace weightlift::sim {
@@ -12,6 +15,15 @@ namespace weightlift::sim {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::string_view kFields[] = {"name",
+                                        "ranks_per_node",
+                                        "ports_per_node",
+                                        "port_gbytes_per_s",
+                                        "port_messages_per_s",
+                                        "nvlink_domain_ranks",
+                                        "nvlink_gbytes_per_s",
+                                        "note"};
 
 double number(const Json& json, const char* field, double low, std::optional<double> fallback) {
     const auto at = json.find(field);
@@ -27,9 +39,9 @@ double number(const Json& json, const char* field, double low, std::optional<dou
 
 int count(const Json& json, const char* field, int low, std::optional<int> fallback) {
     const double value = number(json, field, low, fallback);
-    if (value != static_cast<double>(static_cast<int>(value)))
-        throw ConfigError(
-            fmt::format("cluster: {} is {}, but must be a whole number", field, value));
+    if (value > std::numeric_limits<int>::max() || value != std::floor(value))
+        throw ConfigError(fmt::format(
+            "cluster: {} is {}, but must be a whole number, and fit in 32 bits", field, value));
     return static_cast<int>(value);
 }
 
@@ -38,6 +50,11 @@ int count(const Json& json, const char* field, int low, std::optional<int> fallb
 Cluster parse_cluster(std::string_view text) {
     const Json json = Json::parse(text, nullptr, false);
     if (!json.is_object()) throw ConfigError("cluster: the description is not a JSON object");
+    // A misspelt optional field would silently leave its term out of the bound.
+    for (const auto& [field, value] : json.items())
+        if (std::find(std::begin(kFields), std::end(kFields), field) == std::end(kFields))
+            throw ConfigError(fmt::format("cluster: {} is not a field; fields are {}", field,
+                                          fmt::join(kFields, ", ")));
     Cluster cluster;
     const auto name = json.find("name");
     if (name == json.end() || !name->is_string())
@@ -65,7 +82,7 @@ Prediction predict(const plan::PlanStatistics& statistics, Rank trainers, const 
         const Rank slot = rank < trainers ? rank : first_rollout + rank - trainers;
         return Place{slot / per_node, slot % per_node * cluster.ports_per_node / per_node,
                      cluster.nvlink_domain_ranks > 0 ? slot / cluster.nvlink_domain_ranks : -1,
-                     slot};
+                     rank};
     };
     struct Load {
         Bytes bytes = 0;
