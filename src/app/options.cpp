@@ -41,6 +41,7 @@ void add_scene_options(CLI::App& app, SceneOptions& options) {
                    "SGLang layout: tp ep pp engines attn-dp moe-dense-tp dp-lm-head "
                    "fuse-shared-experts; may be repeated, one group each; or @layout.json")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.set_config("--config", "", "job file in TOML with the same names; flags win");
     app.allow_config_extras(false);

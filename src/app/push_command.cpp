@@ -171,9 +171,8 @@ private:
 
 std::string layouts_need(const Scene& scene, int launched) {
     const Rank t = scene.trainer.world_size(), r = scene.rollout.world_size();
-    return fmt::format(
-        "{} ranks were launched, but the layouts need {} trainers + {} rollouts = {}", launched, t,
-        r, t + r);
+    return fmt::format("ranks launched: {}, but the layouts need {} (trainer) + {} (rollout) = {}",
+                       launched, t, r, t + r);
 }
 
 session::Roles make_roles(const PushArguments& a, const Scene& scene,
@@ -222,6 +221,12 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
     });
     agreement.run("roles", [&](const mpi::Deadline& deadline) {
         roles = make_roles(a, *scene, world, deadline);
+    });
+    agreement.run("arguments", [&](const mpi::Deadline&) {
+        const auto& flip = a.push.inject.flip;
+        if (flip &&
+            (flip->first >= world.size() || roles.side(flip->first) == layout::Side::Trainer))
+            throw ConfigError(fmt::format("--inject flip: rank {} is not a rollout", flip->first));
     });
     agreement.require_equal(mix(scene->trainer.digest(), scene->rollout.digest()), "the layout",
                             "configuration");
@@ -301,7 +306,8 @@ int push_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const PushArgumen
                                 "this program's MPI is not the launcher's",
                                 launched, world.size()));
         });
-        agreement.require_equal(digest_of(a), "the command line", "arguments");
+        for (const auto& [flag, digest] : digests_of(a))
+            agreement.require_equal(digest, flag.c_str(), "arguments");
         return push_agreed(world, agreement, topology, watchdog, a, arguments, reporter);
     } catch (const AgreedError& error) {
         reporter.fail(error.code(), error.what());

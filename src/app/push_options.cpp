@@ -104,6 +104,7 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     app.add_flag("--quiet", out.is_quiet, "no table, no progress");
     app.add_option("--inject", injections,
                    "tests only: flip=RANK:BYTE drop=N delay=RANK:MS kill=RANK:PUSH")
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->group("");
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return Parsed::HelpShown;
@@ -160,17 +161,20 @@ std::string options_json(const PushArguments& a) {
     return json.dump();
 }
 
-std::uint64_t digest_of(const PushArguments& a) {
+std::vector<std::pair<std::string, std::uint64_t>> digests_of(const PushArguments& a) {
     const auto& inject = a.push.inject;
-    std::string all = options_json(a);
-    all += fmt::format("|{}|{}|{}|{}|{}|{}|{}", a.scene.model, a.scene.trainer,
-                       fmt::join(a.scene.rollouts, "+"), static_cast<int>(a.push.verify),
-                       a.has_reference, a.push.strategy, a.memory);
     // Injected faults steer collective calls as well.
-    all +=
-        fmt::format("|{}|{}|{}|{}", inject.drop, inject.flip ? inject.flip->first : -1,
+    const std::string faults =
+        fmt::format("{}|{}|{}|{}", inject.drop, inject.flip ? inject.flip->first : -1,
                     inject.delay ? inject.delay->first : -1, inject.kill ? inject.kill->first : -1);
-    return hash_name(all);
+    return {{"--model", hash_name(a.scene.model)},
+            {"--trainer", hash_name(a.scene.trainer)},
+            {"--rollout", hash_name(fmt::format("{}", fmt::join(a.scene.rollouts, "+")))},
+            {"--transport", hash_name(a.push.transport)},
+            {"--verify", static_cast<std::uint64_t>(a.push.verify)},
+            {"--reference", a.has_reference ? 1U : 0U},
+            {"--inject", hash_name(faults)},
+            {"the rest of the command line", hash_name(options_json(a))}};
 }
 
 }  // namespace weightlift::app

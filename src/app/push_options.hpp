@@ -4,6 +4,8 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "weightlift/session/options.hpp"
 
@@ -29,8 +31,9 @@ struct PushArguments {
 /// Throws ConfigError. `arguments` without "push".
 [[nodiscard]] Parsed parse_push(const Arguments& arguments, PushArguments& out);
 
-/// Over everything that must be equal on all ranks (all but --role).
-[[nodiscard]] std::uint64_t digest_of(const PushArguments& arguments);
+/// What must be equal on all ranks (everything but --role): flag and digest of its value.
+[[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> digests_of(
+    const PushArguments& arguments);
 
 /// The flags as JSON text, for the results file.
 [[nodiscard]] std::string options_json(const PushArguments& arguments);

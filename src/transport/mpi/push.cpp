@@ -92,10 +92,23 @@ bool MpiPush::test() {
 }
 
 void MpiPush::put(Bytes budget) {
+    if (next_ == puts_.size()) return;
+    // MPI_Put and MPI_Win_flush may wait for a peer that is lost, and cannot be polled. Half the
+    // timeout: the guard must speak before the phase's own deadline makes others miss this rank.
+    // The captures fit std::function's own space: nothing is allocated.
+    const auto timeout = context_.timeout / 2;
+    const auto guard = context_.watchdog->guard(weightlift::mpi::Deadline(timeout), [this,
+                                                                                     timeout] {
+        return fmt::format(
+            "{}: no answer from {} in MPI_Put or MPI_Win_flush, push of epoch {}, within {:g} s",
+            context_.label(context_.world->rank()), context_.label(targets_[putting_to_].rank),
+            epoch_, std::chrono::duration<double>(timeout).count());
+    });
     while (next_ < puts_.size() && budget > 0) {
         const Put& put = puts_[next_];
+        putting_to_ = put.destination;
         Target& target = targets_[put.destination];
-        if (target.outstanding + put.bytes > window_) flush(put.destination);
+        if (target.outstanding + put.bytes > window_) flush(target);
         check(MPI_Put(arena_ + put.src_offset, put.src_count, put.src_type, target.place.rank,
                       static_cast<MPI_Aint>(put.dst_offset), put.dst_count, put.dst_type,
                       windows_.win(target.place)),
@@ -103,27 +116,15 @@ void MpiPush::put(Bytes budget) {
         target.outstanding += put.bytes;
         budget -= std::min(budget, put.bytes);
         if (++next_ == target.last) {
-            flush(put.destination);
+            flush(target);
             notify(put.destination);
         }
     }
 }
 
-void MpiPush::flush(std::uint32_t index) {
-    Target& target = targets_[index];
-    {
-        // The captures fit std::function's own space: nothing is allocated.
-        const auto guard =
-            context_.watchdog->guard(weightlift::mpi::Deadline(context_.timeout), [this, index] {
-                return fmt::format(
-                    "{}: no answer from {} in MPI_Win_flush, push of epoch {}, "
-                    "within {:g} s",
-                    context_.label(context_.world->rank()), context_.label(targets_[index].rank),
-                    epoch_, std::chrono::duration<double>(context_.timeout).count());
-            });
-        check(MPI_Win_flush(target.place.rank, windows_.win(target.place)), "MPI_Win_flush",
-              target.rank);
-    }
+void MpiPush::flush(Target& target) {
+    check(MPI_Win_flush(target.place.rank, windows_.win(target.place)), "MPI_Win_flush",
+          target.rank);
     completed_ += target.outstanding;
     target.outstanding = 0;
 }

@@ -2,6 +2,7 @@
 // epoch, so that what it has received says what it may read.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -65,7 +66,7 @@ private:
     enum class State { Idle, Running, Dead };
 
     void put(Bytes budget);
-    void flush(std::uint32_t target);
+    void flush(Target& target);
     void notify(std::uint32_t target);
     void look_for_arrivals();
     void check(int rc, const char* call, int rank);
@@ -79,6 +80,7 @@ private:
     RowTypes types_;
     std::vector<Put> puts_;
     std::vector<Target> targets_;
+    std::atomic<std::uint32_t> putting_to_ = 0;  ///< index of a target; the watchdog reads it
     std::vector<Source> sources_;
     Notices sends_;
     Notices receives_;
