@@ -54,6 +54,11 @@ private:
     std::span<const std::byte> left_;
 };
 
+/// What is used as an index or an enumerator later must be one.
+void require(bool holds, const char* field) {
+    if (!holds) throw TransportError(fmt::format("a key table has an impossible {}", field));
+}
+
 }  // namespace
 
 ParameterEntry make_entry(const layout::Layout& layout, const plan::ArenaMap& map,
@@ -78,7 +83,9 @@ mpi::Bytestring serialize(const KeyTable& table) {
         out.put(entry.name);
         out.put(entry.format);
         out.put(entry.dtype);
-        out.put(entry.shape);
+        // Member by member: the bytes between them are anything.
+        out.put(entry.shape.sizes);
+        out.put(entry.shape.dimensions);
         out.put(entry.offset);
         out.put(entry.pieces);
     }
@@ -91,15 +98,21 @@ KeyTable deserialize(std::span<const std::byte> bytes) {
     std::uint64_t count = 0;
     in.get(table.region_bytes);
     in.get(table.key);
+    require(table.key.size <= table.key.blob.size(), "size of a region's key");
     in.get(count);
     for (std::uint64_t i = 0; i < count; ++i) {
         ParameterEntry entry;
         in.get(entry.name);
         in.get(entry.format);
         in.get(entry.dtype);
-        in.get(entry.shape);
+        in.get(entry.shape.sizes);
+        in.get(entry.shape.dimensions);
         in.get(entry.offset);
         in.get(entry.pieces);
+        require(element_bytes(entry.dtype) != 0, "dtype");
+        require(entry.shape.dimensions >= 0 &&
+                    static_cast<std::size_t>(entry.shape.dimensions) <= entry.shape.sizes.size(),
+                "number of dimensions");
         table.parameters.push_back(std::move(entry));
     }
     if (in.left() != 0) throw TransportError("a key table is longer than it says");

@@ -116,10 +116,11 @@ Roles parse_roles(std::string_view text, Rank trainers, Rank rollouts) {
     };
     std::array<std::vector<int>, 2> ranks;
     std::size_t role = 2;
-    while (!text.empty()) {
+    for (bool has_more = !text.empty(); has_more;) {
         const auto comma = text.find(',');
         std::string_view item = text.substr(0, comma);
-        text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+        has_more = comma != std::string_view::npos;
+        if (has_more) text.remove_prefix(comma + 1);
         if (const auto colon = item.find(':'); colon != std::string_view::npos) {
             const auto name = item.substr(0, colon);
             role = name == "trainer" ? 0 : name == "rollout" ? 1 : 2;
