@@ -5,12 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
-#include <numeric>
 #include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "weightlift/base/edit_distance.hpp"
 #include "weightlift/base/error.hpp"
 #include "weightlift/record/run_record.hpp"
 
@@ -30,20 +30,6 @@ double parse_with_unit(std::string_view text, const char* flag, const char* what
         for (const auto& [name, factor] : units)
             if (name == unit) return value * factor;
     throw ConfigError(fmt::format("{} {}: not {}", flag, text, what));
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        std::size_t diagonal = std::exchange(row[0], i + 1);
-        for (std::size_t j = 0; j < b.size(); ++j) {
-            const std::size_t next =
-                std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])});
-            diagonal = std::exchange(row[j + 1], next);
-        }
-    }
-    return row.back();
 }
 
 }  // namespace
