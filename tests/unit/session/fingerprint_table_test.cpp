@@ -177,6 +177,65 @@ TEST(FingerprintTable, reuses_a_shard_that_is_held_less_often) {
     }
 }
 
+// Key heads over four ranks, each held twice, in parameters that differ in what else they hold.
+TEST(FingerprintTable, counts_holders_of_a_box_over_parameters) {
+    const auto model = hand_model({matrix("k", 4, 8)});
+    const Layout trainer =
+        hand_layout(Side::Trainer, model, 1, {{"k", "k", {{0, 4}, {0, 8}}, {0}}});
+    const Layout rollout = hand_layout(Side::Rollout, model, 4,
+                                       {{"qkv", "k", {{0, 2}, {0, 8}}, {0}},
+                                        {"qkv", "k", {{0, 2}, {0, 8}}, {1}},
+                                        {"qkv", "k", {{2, 4}, {0, 8}}, {2}},
+                                        {"qkv", "k", {{2, 4}, {0, 8}}, {3}}});
+    for (std::size_t wrong = 0; wrong < 4; ++wrong) {
+        Ranks ranks(model, trainer, rollout);
+        EXPECT_EQ(ranks.table().slots(), 1U + 2U);
+        EXPECT_TRUE(ranks.rows().at("k").equal);
+        ranks.rollout(wrong).arena().flip(0);
+        EXPECT_FALSE(ranks.rows().at("k").equal) << "rank " << wrong;
+        EXPECT_EQ(ranks.rows().at("k").engine, 0);
+    }
+}
+
+TEST(FingerprintTable, gives_each_group_of_engines_copies_of_its_own) {
+    // Engine 0 holds t whole on rank 0, engine 1 in halves on ranks 1 and 2.
+    const auto model = hand_model({matrix("t", 6, 8)});
+    const Layout trainer =
+        hand_layout(Side::Trainer, model, 1, {{"t", "t", {{0, 6}, {0, 8}}, {0}}});
+    const Layout rollout = hand_layout(Side::Rollout, model, 3,
+                                       {{"t", "t", {{0, 6}, {0, 8}}, {0}},
+                                        {"t", "t", {{0, 6}, {0, 4}}, {1}},
+                                        {"t", "t", {{0, 6}, {4, 8}}, {2}}},
+                                       {0, 1});
+    for (std::size_t wrong = 0; wrong < 3; ++wrong) {
+        Ranks ranks(model, trainer, rollout);
+        EXPECT_EQ(ranks.table().slots(), 1U + 1U + 1U);
+        EXPECT_TRUE(ranks.table().uncovered(ranks.rollout(wrong)).empty());
+        EXPECT_TRUE(ranks.rows().at("t").equal);
+        ranks.rollout(wrong).arena().flip(0);
+        EXPECT_FALSE(ranks.rows().at("t").equal);
+        EXPECT_EQ(ranks.rows().at("t").engine, wrong == 0 ? 0 : 1);
+    }
+}
+
+TEST(FingerprintTable, leaves_a_box_that_one_parameter_holds_twice_to_comparison) {
+    const auto model = hand_model({matrix("t", 2, 8)});
+    const Layout trainer =
+        hand_layout(Side::Trainer, model, 1, {{"t", "t", {{0, 2}, {0, 8}}, {0}}});
+    layout::LayoutBuilder builder(Side::Rollout, "by-hand", 1);
+    builder.begin_engine(0);
+    layout::Parameter twice;
+    twice.name = "twice";
+    twice.shape = {{4, 8, 0}, 2};
+    twice.pieces = {{0, {{0, 2}, {0, 8}}, 0, 16}, {0, {{0, 2}, {0, 8}}, 32, 16}};
+    twice.ranks = builder.rank_set({0});
+    builder.add(std::move(twice));
+    const Layout rollout = std::move(builder).finish(model);
+    Ranks ranks(model, trainer, rollout);
+    EXPECT_EQ(ranks.table().uncovered(ranks.rollout(0)), (std::vector<std::size_t>{0, 1}));
+    EXPECT_TRUE(ranks.rows().empty());
+}
+
 TEST(FingerprintTable, keeps_a_tensor_under_two_names_as_two_families) {
     // A tied embedding: the trainers hold it as "embedding" and as "output", sharded differently.
     const auto model = hand_model({matrix("t", 6, 8)});
@@ -222,7 +281,7 @@ TEST(FingerprintTable, leaves_what_does_not_tile_to_a_comparison_of_elements) {
               {whole, v},
               {{"t", "t", {{0, 3}, {0, 8}}, {0}}, {"t", "t", {{2, 5}, {0, 8}}, {1}}, v},
               {0}},
-             {"engines that shard differently",
+             {"ranks that shard differently",
               {whole, v},
               {{"t", "t", {{0, 6}, {0, 8}}, {0}}, {"t", "t", {{0, 6}, {0, 4}}, {1}}, v},
               {0}},
