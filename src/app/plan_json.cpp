@@ -76,17 +76,13 @@ public:
             const std::vector<Transfer> sent = planner_.sent_by(src);
             std::vector<std::vector<plan::Copy>> lists;
             std::vector<Rank> destinations;
-            for (std::size_t begin = 0; begin < sent.size();) {
-                std::size_t end = begin;
-                while (end < sent.size() && sent[end].dst.rank == sent[begin].dst.rank) ++end;
-                const Rank dst = sent[begin].dst.rank;
+            plan::for_each_pair(sent, [&](std::span<const Transfer> run) {
+                const Rank dst = run.front().dst.rank;
                 lists.push_back(plan::merge_transfers(
-                    std::span(sent).subspan(begin, end - begin),
-                    static_cast<std::uint32_t>(destinations.size()), map,
+                    run, static_cast<std::uint32_t>(destinations.size()), map,
                     rollouts[static_cast<std::size_t>(dst - planner_.trainers())]));
                 destinations.push_back(dst);
-                begin = end;
-            }
+            });
             if (lists.empty()) continue;
             const auto first = plan::first_destination(
                 static_cast<std::uint64_t>(src), static_cast<std::uint64_t>(planner_.trainers()),

@@ -43,12 +43,10 @@ PlanStatistics gather_statistics(const Planner& planner) {
             transfers.begin(), transfers.end(),
             [](const Transfer& a, const Transfer& b) { return a.src.rank < b.src.rank; });
         const ArenaMap arena(planner.rollout(), dst - planner.trainers());
-        for (std::size_t begin = 0; begin < transfers.size();) {
-            const Rank src = transfers[begin].src.rank;
-            std::size_t end = begin;
-            while (end < transfers.size() && transfers[end].src.rank == src) ++end;
-            const auto copies = merge_transfers({transfers.data() + begin, end - begin}, 0,
-                                                sources[static_cast<std::size_t>(src)], arena);
+        for_each_pair(transfers, [&](std::span<const Transfer> run) {
+            const Rank src = run.front().src.rank;
+            const auto copies =
+                merge_transfers(run, 0, sources[static_cast<std::size_t>(src)], arena);
             PairTraffic pair{src, dst, 0, copies.size(), 0};
             for (const Copy& copy : copies) {
                 pair.bytes += copy.bytes();
@@ -66,8 +64,7 @@ PlanStatistics gather_statistics(const Planner& planner) {
             ++stats.fan_out[static_cast<std::size_t>(src)];
             ++stats.fan_in[static_cast<std::size_t>(dst)];
             stats.pairs.push_back(pair);
-            begin = end;
-        }
+        });
     }
     return stats;
 }

@@ -17,17 +17,6 @@ namespace {
 
 constexpr int kKeyTag = 73;
 
-/// Calls visit(begin, end) for each run of transfers with one destination.
-template <class Visit>
-void for_each_destination(const std::vector<Transfer>& sent, Visit&& visit) {
-    for (std::size_t begin = 0; begin < sent.size();) {
-        std::size_t end = begin;
-        while (end < sent.size() && sent[end].dst.rank == sent[begin].dst.rank) ++end;
-        visit(std::span(sent).subspan(begin, end - begin));
-        begin = end;
-    }
-}
-
 std::vector<ParameterIndex> written_parameters(std::span<const Transfer> transfers) {
     std::vector<ParameterIndex> parameters;
     for (const Transfer& t : transfers) parameters.push_back(t.dst.parameter);
@@ -180,7 +169,7 @@ void Session::State::exchange_and_bind(const mpi::Deadline& deadline) {
     const auto tables = world().exchange(outgoing, expected, kKeyTag, deadline, "key exchange");
 
     std::map<std::string, std::vector<std::vector<plan::Copy>>> copies_of;
-    for_each_destination(sent, [&](std::span<const Transfer> list) {
+    plan::for_each_pair(sent, [&](std::span<const Transfer> list) {
         const Rank rollout_rank = list.front().dst.rank - inputs.roles.trainers;
         const int peer = mpi_rank(list.front().dst.rank);
         const KeyTable told = deserialize(tables.at(peer));

@@ -48,6 +48,20 @@ struct Copy {
     friend bool operator==(const Copy&, const Copy&) = default;
 };
 
+/// Calls visit(span) for each run of transfers between one source and one destination. Lists by
+/// destination (Planner::sent_by) or by source have one run for each pair.
+template <class Visit>
+void for_each_pair(std::span<const Transfer> transfers, Visit&& visit) {
+    for (std::size_t begin = 0; begin < transfers.size();) {
+        std::size_t end = begin;
+        while (end < transfers.size() && transfers[end].src.rank == transfers[begin].src.rank &&
+               transfers[end].dst.rank == transfers[begin].dst.rank)
+            ++end;
+        visit(transfers.subspan(begin, end - begin));
+        begin = end;
+    }
+}
+
 /// The copies of one pair's transfers (all with the same src and dst rank, in plan order), with
 /// neighbours merged where both ends are contiguous or continue the same rows.
 [[nodiscard]] std::vector<Copy> merge_transfers(std::span<const Transfer> transfers,
