@@ -87,9 +87,11 @@ std::string footer(const CaseRecord& one, const Summary& s, const std::vector<Ra
                             equal, one.fingerprints.size());
         for (const auto& row : one.fingerprints)
             if (!row.equal) {
+                // No engine is named where the trainers disagree among themselves.
                 text += fmt::format(
-                    "first that differs: {} ({:016x} on trainers, {:016x} on engine {})\n",
-                    row.tensor, row.trainer, row.rollout, row.engine);
+                    "first that differs: {} ({:016x} on trainers, {:016x} on {})\n", row.tensor,
+                    row.trainer, row.rollout,
+                    row.engine < 0 ? "another trainer" : fmt::format("engine {}", row.engine));
                 break;
             }
     }

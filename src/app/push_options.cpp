@@ -50,7 +50,9 @@ void parse_injection(const std::string& text, Injection& out) {
             "--inject {}: not flip=RANK:BYTE, drop=N, delay=RANK:MS or kill=RANK:PUSH", text));
     const int rank =
         static_cast<int>(parse_number(value.substr(0, colon), 0, kRanks, "--inject rank"));
-    const std::uint64_t number = parse_number(value.substr(colon + 1), 0, kMost, "--inject value");
+    constexpr std::uint64_t kDay = 86'400'000;
+    const std::uint64_t number =
+        parse_number(value.substr(colon + 1), 0, kind == "delay" ? kDay : kMost, "--inject value");
     if (kind == "flip") out.flip = {rank, number};
     if (kind == "delay") out.delay = {rank, std::chrono::milliseconds(number)};
     if (kind == "kill") out.kill = {rank, number};
@@ -126,7 +128,11 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     if (out.push.timeout < std::chrono::milliseconds(10))
         throw ConfigError(fmt::format("--timeout {}: must be at least 10ms", timeout));
     out.interval = parse_duration(interval, "--interval");
-    if (!duration.empty()) out.duration = parse_duration(duration, "--duration");
+    if (!duration.empty()) {
+        out.duration = parse_duration(duration, "--duration");
+        if (out.duration.count() == 0)
+            throw ConfigError(fmt::format("--duration {}: must be longer than nothing", duration));
+    }
     constexpr std::uint64_t kMost = 100'000'000;
     out.iterations = parse_number(iterations, 1, kMost, "--iterations");
     out.warmup = parse_number(warmup, 0, kMost, "--warmup");

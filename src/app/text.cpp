@@ -19,16 +19,17 @@ namespace weightlift::app {
 namespace {
 
 template <std::size_t N>
-double parse_with_unit(std::string_view text, const char* flag, const char* what,
-                       const std::array<std::pair<std::string_view, double>, N>& units) {
-    double value = 0;
+long double parse_with_unit(std::string_view text, const char* flag, const char* what,
+                            const std::array<std::pair<std::string_view, double>, N>& units) {
+    // 64 bits of precision (x86-64), so that every whole number of bytes is exact.
+    long double value = 0;
     const char* end = text.data() + text.size();
     const auto parsed = std::from_chars(text.data(), end, value);
     std::string_view unit(parsed.ptr, static_cast<std::size_t>(end - parsed.ptr));
     while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
     if (parsed.ec == std::errc{} && std::isfinite(value) && value >= 0)
         for (const auto& [name, factor] : units)
-            if (name == unit) return value * factor;
+            if (name == unit) return std::round(value * factor);
     throw ConfigError(fmt::format("{} {}: not {}", flag, text, what));
 }
 
@@ -47,8 +48,8 @@ Bytes parse_bytes(std::string_view text, const char* flag) {
         {"GiB", 0x1p30},
         {"TiB", 0x1p40},
     }};
-    const double bytes = parse_with_unit(text, flag, "a size like 64MiB, 8GB or 4096", units);
-    if (bytes >= 0x1p63)
+    const long double bytes = parse_with_unit(text, flag, "a size like 64MiB, 8GB or 4096", units);
+    if (bytes >= 0x1p64L)
         throw ConfigError(fmt::format("{} {}: does not fit in 64 bits", flag, text));
     return static_cast<Bytes>(bytes);
 }
@@ -62,7 +63,8 @@ std::chrono::nanoseconds parse_duration(std::string_view text, const char* flag)
         {"min", 60e9},
         {"h", 3600e9},
     }};
-    const double ns = parse_with_unit(text, flag, "a duration like 60, 60s, 500ms or 2min", units);
+    const long double ns =
+        parse_with_unit(text, flag, "a duration like 60, 60s, 500ms or 2min", units);
     // A year: longer than any job, and far from overflowing a deadline.
     if (ns > 365.0 * 24 * 3600e9)
         throw ConfigError(fmt::format("{} {}: more than a year", flag, text));
@@ -94,13 +96,14 @@ std::string suggestion(std::string_view wanted, std::span<const std::string_view
 std::string show_ms(std::uint64_t ns) {
     if (ns == record::kNotMeasured) return "-";
     const double ms = static_cast<double>(ns) / 1e6;
-    return fmt::format("{:.{}f}", ms, ms < 10 ? 3 : ms < 100 ? 2 : ms < 1000 ? 1 : 0);
+    // Bounds are those of rounding: 9.9996 is "10.00".
+    return fmt::format("{:.{}f}", ms, ms < 9.9995 ? 3 : ms < 99.995 ? 2 : ms < 999.95 ? 1 : 0);
 }
 
 std::string show_rate(double bytes_per_second) {
     if (bytes_per_second <= 0) return "-";
     const double gb = bytes_per_second / 1e9;
-    return fmt::format("{:.{}f}", gb, gb < 1 ? 3 : gb < 100 ? 2 : 1);
+    return fmt::format("{:.{}f}", gb, gb < 0.9995 ? 3 : gb < 99.995 ? 2 : 1);
 }
 
 std::string align(const std::vector<std::vector<std::string>>& rows) {
