@@ -114,9 +114,6 @@ void cut_slices(std::uint64_t units, Bytes unit_bytes, std::span<const std::uint
     if (n == 1) return add(0, 0, units);
 
     const std::uint64_t sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
-    std::uint32_t smallest = ~0U;
-    for (const std::uint32_t w : weights)
-        if (w > 0) smallest = std::min(smallest, w);
     // Whole units, rounded up: a slice of fewer would be below the minimum.
     const std::uint64_t least = std::max<std::uint64_t>(1, ceil_div(minimum_slice, unit_bytes));
     const std::uint64_t phase = tensor * kGolden;
@@ -124,14 +121,42 @@ void cut_slices(std::uint64_t units, Bytes unit_bytes, std::span<const std::uint
         return static_cast<std::uint64_t>((static_cast<Wide>(fraction) * by) >> 64);
     };
 
-    if (static_cast<Wide>(units) * smallest >= static_cast<Wide>(least) * sum) {
+    // A holder is large here where its part of this cell is not below the minimum.
+    const Wide spacing = static_cast<Wide>(least) * sum;
+    const auto is_large = [&](std::uint32_t w) { return static_cast<Wide>(units) * w >= spacing; };
+    std::uint64_t large = 0;
+    std::uint32_t smallest = ~0U, smallest_large = ~0U;
+    for (const std::uint32_t w : weights) {
+        if (w > 0) smallest = std::min(smallest, w);
+        if (!is_large(w)) continue;
+        large += w;
+        smallest_large = std::min(smallest_large, w);
+    }
+    if (large > 0) {
+        // The others stand in a row, as long as their parts; one of them takes a slice of the
+        // minimum wherever a point falls on it. Points are a minimum slice apart. What they leave
+        // is cut in proportion among the large ones, which keep their minimum.
+        const Wide first_point = ((phase + destination * kGolden) >> 32) * spacing >> 32;
+        const auto points_before = [&](Wide at) {
+            return at > first_point
+                       ? static_cast<std::uint64_t>((at - first_point - 1) / spacing) + 1
+                       : 0;
+        };
+        const Wide needed =
+            (static_cast<Wide>(least) * large + smallest_large - 1) / smallest_large;
+        const std::uint64_t taken =
+            std::min(points_before(static_cast<Wide>(units) * (sum - large)),
+                     (units - static_cast<std::uint64_t>(needed)) / least);
+        const std::uint64_t rest = units - taken * least;
         const std::uint64_t start = (scaled(phase, n) + destination) % n;
-        std::uint64_t cumulative = 0, begin = 0;
+        std::uint64_t small_before = 0, large_before = 0, begin = 0;
         for (std::uint64_t i = 0; i < n; ++i) {
             const std::uint64_t holder = (start + i) % n;
-            cumulative += weights[holder];
-            const auto end =
-                static_cast<std::uint64_t>(static_cast<Wide>(units) * cumulative / sum);
+            (is_large(weights[holder]) ? large_before : small_before) += weights[holder];
+            const std::uint64_t points =
+                std::min(points_before(static_cast<Wide>(units) * small_before), taken);
+            const auto end = points * least + static_cast<std::uint64_t>(static_cast<Wide>(rest) *
+                                                                         large_before / large);
             add(holder, begin, end);
             begin = end;
         }

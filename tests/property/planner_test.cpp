@@ -71,7 +71,7 @@ class Laws : public testing::TestWithParam<std::uint64_t> {
 protected:
     Random random_{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(Seeds, Laws, testing::Range<std::uint64_t>(1, 201));
+INSTANTIATE_TEST_SUITE_P(Seeds, Laws, testing::Range<std::uint64_t>(1, 501));
 
 TEST_P(Laws, each_destination_element_is_written_once_from_the_same_logical_element) {
     const Scene scene = make_scene(random_, {1, 40}, {1, 24}, random_() % 2 == 0);

@@ -151,6 +151,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Sampled{"equal_weights_two_slices", 512, 256 * KiB, 2, {1, 1, 1, 1, 1}}),
     testing::PrintToStringParamName());
 
+TEST(CutSlices, are_in_proportion_although_another_share_is_too_small) {
+    // The last holder's part is 8 of 8000 rows, the minimum 16: it serves every other destination.
+    int served = 0;
+    for (std::uint64_t destination = 0; destination < 20; ++destination) {
+        const auto slices = cut(8000, 4096, {400, 599, 1}, 11, destination, 64 * KiB);
+        const auto last = units_of(slices, 2);
+        ASSERT_TRUE(last == 0 || last == 16) << last;
+        served += last > 0 ? 1 : 0;
+        EXPECT_NEAR(static_cast<double>(units_of(slices, 0)), 400.0 / 999 * 8000, 8);
+        EXPECT_NEAR(static_cast<double>(units_of(slices, 1)), 599.0 / 999 * 8000, 11);
+    }
+    EXPECT_NEAR(served, 10, 1);
+}
+
 TEST(CutSlices, depend_on_their_arguments_alone) {
     const auto fresh = cut(5000, 700, {3, 1, 4}, 12, 34, 64 * KiB);
     std::vector<Slice> appended{{9, 0, 77}};
