@@ -231,7 +231,7 @@ class PushRefusal(Refusal):
             ("role on some ranks only", ["--role", "trainer"], [], ["--role", "rank 1"]),
             ("another number of iterations", ["--iterations", "3"], ["--iterations", "4"],
              ["command line", "rank 1"]),
-            ("another layout", [], ["--rollout", "tp=1"], ["command line", "rank 1"]),
+            ("another layout", [], ["--rollout", "tp=1"], ["--rollout", "rank 1"]),
             ("a bad flag on one side", [], ["--nonsense"], ["rank 1", "--nonsense"]),
             ("both trainers", ["--role", "trainer"], ["--role", "trainer"],
              ["3 ranks", "trainer", "1"]),
