@@ -74,7 +74,8 @@ Parsed parse_arguments(CLI::App& app, const std::vector<std::string>& arguments)
     const auto extras = app.remaining();
     if (extras.empty()) return Parsed::Run;
     const std::string& first = extras.front();
-    if (first.rfind("-", 0) != 0) throw ConfigError(fmt::format("unexpected argument '{}'", first));
+    if (first.empty() || first.front() != '-')
+        throw ConfigError(fmt::format("unexpected argument '{}'", first));
     const std::string flag = first.substr(0, first.find('='));
     throw ConfigError(fmt::format("unknown flag {}{}", flag, suggest_flag(app, "--", flag)));
 }

@@ -299,7 +299,7 @@ int push_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const PushArgumen
         world.set_labels(label);
         const Agreement agreement(world, label, a.push.timeout);
         agreement.run("arguments", [&](const mpi::Deadline&) {
-            if (bad) throw *bad;
+            if (bad) throw ConfigError(bad->what());
             if (const int launched = mpi::launcher_world_size(); launched > world.size())
                 throw ConfigError(
                     fmt::format("the launcher started {} tasks, but MPI sees a world of {}: "

@@ -41,9 +41,9 @@ public:
 
     WeightStore& trainer(std::size_t rank) { return *stores_[rank]; }
     WeightStore& rollout(std::size_t rank) { return *stores_[trainers_ + rank]; }
-    const FingerprintTable& table() const { return table_; }
+    [[nodiscard]] const FingerprintTable& table() const { return table_; }
 
-    std::vector<std::uint64_t> slots() const {
+    [[nodiscard]] std::vector<std::uint64_t> slots() const {
         std::vector<std::uint64_t> total(table_.slots(), 0);
         for (const auto& store : stores_) {
             std::vector<std::uint64_t> sums(store->blocks().size(), 0);
@@ -52,7 +52,7 @@ public:
         }
         return total;
     }
-    std::map<std::string, record::FingerprintRow> rows() const {
+    [[nodiscard]] std::map<std::string, record::FingerprintRow> rows() const {
         std::map<std::string, record::FingerprintRow> rows;
         for (const auto& row : table_.compare(slots())) rows[row.tensor] = row;
         return rows;
