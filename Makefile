@@ -28,13 +28,17 @@ release: ## build everything, optimized
 debug: ## build everything, with debug information and checked containers
 	@jobs/build.sh debug core
 
+# Left out of asan: what costs minutes and does the same many times over. The MPI tests run without
+# leak detection: Open MPI unloads plugins that still own memory, which no suppression can name.
 asan: ## build and run the tests with address and undefined-behaviour sanitizers
 	@jobs/build.sh asan tests
-	@$(CTEST) build/asan
+	@$(CTEST) build/asan -LE 'mpi|end-to-end' -E crash
+	@ASAN_OPTIONS=detect_leaks=0 $(CTEST) build/asan -L 'mpi|end-to-end' -E 'large|refusal|command_line|plan'
 
+# Only the watchdog has a thread of its own.
 tsan: ## build and run the tests of threads with the thread sanitizer
-	@jobs/build.sh tsan tests tests_threads
-	@$(CTEST) build/tsan -L threads
+	@jobs/build.sh tsan tests unit_mpi mpi_communicator mpi_lost_rank
+	@$(CTEST) build/tsan -R '^(unit_mpi|mpi_)'
 
 bench: ## build and run the benchmarks; BENCH_OUT=results/bench keeps them as JSON and HDF5
 	@jobs/build.sh release bench weightlift benchmarks

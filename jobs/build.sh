@@ -97,7 +97,7 @@ fi
 [ ${#tools[@]} = 0 ] || need "${tools[@]}"
 
 options=()
-sanitizer=(-DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1")
+sanitizer=(-DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS_DEBUG=-Og -g1")
 case $kind in
 release | deps) options+=(-DCMAKE_BUILD_TYPE=Release) ;;
 debug) options+=(-DCMAKE_BUILD_TYPE=Debug) ;;
