@@ -197,10 +197,14 @@ session::Roles make_roles(const PushArguments& a, const Scene& scene,
     return a.role.empty() ? session::default_roles(t, r) : session::roles_from(sides, t, r);
 }
 
-void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scene) {
+void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scene,
+               const Topology& topology, const session::Roles& roles) {
     if (a.cluster.empty()) return;
+    // The plan that is pushed: holders on a destination's node come first.
     plan::PlanOptions options;
     options.minimum_slice = a.push.minimum_slice;
+    for (const int rank : roles.mpi_rank)
+        options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout, options);
     const sim::Cluster cluster = sim::parse_cluster(cluster_text(a.cluster));
     const auto prediction =
@@ -242,7 +246,7 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
     auto description = session.describe();
     agreement.run("results file", [&](const mpi::Deadline&) {
         description.info.options = options_json(a);
-        if (world.rank() == 0) set_floor(description.info, a, *scene);
+        if (world.rank() == 0) set_floor(description.info, a, *scene, topology, roles);
         reporter.begin(command_line, std::move(description));
     });
     if (a.has_reference) reporter.reference(session.reference_copy_ns());
