@@ -142,7 +142,11 @@ public:
         }
     }
 
-    void reference(std::uint64_t ns) { reference_ns_ = ns; }
+    void reference(std::uint64_t ns) {
+        reference_ns_ = ns;
+        if (is_root_)
+            event("reference", fmt::format("memcpy of the same bytes by the trainers: {} ns", ns));
+    }
 
 private:
     void progress(const Sample& sample) {
