@@ -77,7 +77,8 @@ struct Planner::State {
 
     State(const ModelSpec& m, const Layout& t, const Layout& r, PlanOptions o)
         : model(m), trainer(t), rollout(r), options(std::move(o)) {
-        const auto world = static_cast<std::size_t>(t.world_size() + r.world_size());
+        const auto world =
+            static_cast<std::size_t>(t.world_size()) + static_cast<std::size_t>(r.world_size());
         WEIGHTLIFT_ENSURES(options.place.empty() || options.place.size() == world);
         WEIGHTLIFT_ENSURES(options.node.empty() || options.node.size() == world);
         make_cells();
@@ -89,6 +90,11 @@ struct Planner::State {
 
     [[nodiscard]] const Piece& source_piece(PieceRef ref) const {
         return trainer.parameter(ref.parameter).pieces[ref.piece];
+    }
+
+    /// Of a rollout rank, in lists by plan rank.
+    [[nodiscard]] std::size_t rollout_index(Rank rank) const {
+        return static_cast<std::size_t>(trainer.world_size()) + static_cast<std::size_t>(rank);
     }
 
     void check_same_kind(const Parameter& src, const Parameter& dst) const {
@@ -213,7 +219,7 @@ struct Planner::State {
 
     /// The group that serves destination `rollout_rank` with cells of these owners.
     [[nodiscard]] std::uint32_t group_for(const Owners& of, Rank rollout_rank) const {
-        const auto at = static_cast<std::size_t>(trainer.world_size() + rollout_rank);
+        const auto at = rollout_index(rollout_rank);
         if (!options.place.empty())
             if (const auto found = of.by_place.find(options.place[at]); found != of.by_place.end())
                 return found->second;
@@ -242,7 +248,7 @@ struct Planner::State {
             for (const Rank rank : destinations) {
                 // What stays in the process costs no port.
                 const std::uint32_t group = group_for(of, rank);
-                const auto at = static_cast<std::size_t>(trainer.world_size() + rank);
+                const auto at = rollout_index(rank);
                 const bool is_local =
                     !options.place.empty() && of.by_place.contains(options.place[at]);
                 if (!is_local) groups[group].demand += bytes;

@@ -15,7 +15,7 @@ constexpr Bytes kWindow = 64 * MiB;
 
 }  // namespace
 
-MpiPush::MpiPush(BoundPlan plan, const Context& context, Windows& windows,
+MpiPush::MpiPush(const BoundPlan& plan, const Context& context, Windows& windows,
                  const memory::Arena& arena)
     : context_(context),
       windows_(windows),

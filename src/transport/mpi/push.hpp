@@ -43,7 +43,8 @@ private:
 
 class MpiPush final : public Push {
 public:
-    MpiPush(BoundPlan plan, const Context& context, Windows& windows, const memory::Arena& arena);
+    MpiPush(const BoundPlan& plan, const Context& context, Windows& windows,
+            const memory::Arena& arena);
     ~MpiPush() override;
 
     void start(std::uint64_t version, std::uint64_t epoch) override;

@@ -45,7 +45,7 @@ public:
     [[nodiscard]] std::unique_ptr<Push> prepare(BoundPlan plan) override {
         WEIGHTLIFT_ENSURES(windows_.has_value());
         for (const Destination& destination : plan.destinations) check_key(destination);
-        return std::make_unique<MpiPush>(std::move(plan), context_, *windows_, *arena_);
+        return std::make_unique<MpiPush>(plan, context_, *windows_, *arena_);
     }
 
 private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -58,7 +59,8 @@ Windows::Windows(const Context& context, const LinkTable& links, const memory::A
 
 Windows::~Windows() {
     if (abandoned_ || std::uncaught_exceptions() > exceptions_) {
-        [[maybe_unused]] const auto* kept = new std::vector<Window>(std::move(windows_));
+        [[maybe_unused]] const auto* kept =
+            new (std::nothrow) std::vector<Window>(std::move(windows_));
         return;
     }
     const auto guard =
