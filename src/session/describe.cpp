@@ -90,7 +90,8 @@ Session::Description Session::describe() const {
     std::vector<Bytes> lane_bytes(s.lanes.size(), 0);
     for (const auto& bytes : rows) {
         std::vector<Traffic> list(bytes.size() / sizeof(Traffic));
-        std::memcpy(list.data(), bytes.data(), bytes.size());
+        // A rank that sends nothing has nothing to copy, and null pointers.
+        if (!list.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
         for (const Traffic& t : list) {
             lane_bytes[t.lane] += t.bytes;
             out.traffic.push_back({t.src, t.dst, s.lanes[t.lane].name, t.bytes});
