@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$1
 shift
-tidy=$(command -v clang-tidy-16 clang-tidy-17 clang-tidy-18 clang-tidy | head -1)
+# Not head: it may end the writer by a signal, which pipefail takes for a failure.
+tidy=$(command -v clang-tidy-16 clang-tidy-17 clang-tidy-18 clang-tidy | awk 'NR == 1')
 files=()
 for file in "$@"; do
     if grep -q "/$file\"" "$build/compile_commands.json"; then files+=("$file"); fi
