@@ -100,7 +100,7 @@ TEST(Communicator, exchanges_with_some_ranks_only) {
     const int next = (world.rank() + 1) % world.size();
     const int previous = (world.rank() + world.size() - 1) % world.size();
     const auto message = [](int from, int to) {
-        const auto n = static_cast<std::size_t>(from * 100000 + to);
+        const auto n = static_cast<std::size_t>(from) * 100000 + static_cast<std::size_t>(to);
         return bytes_of(n, n);
     };
     for (int round = 0; round < 3; ++round) {

@@ -16,7 +16,6 @@ using layout::Layout;
 using layout::Side;
 using test::hand_layout;
 using test::hand_model;
-using test::matrix;
 using test::vector_of;
 
 TEST(ArenaMap, places_parameters_at_aligned_offsets_in_layout_order) {

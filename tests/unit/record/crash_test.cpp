@@ -86,8 +86,11 @@ protected:
         if (memory == MAP_FAILED) throw std::runtime_error("mmap");
         progress_ = new (memory) Progress{};
     }
+
+public:
     ~Crash() override { ::munmap(progress_, sizeof(Progress)); }
 
+protected:
     void record(const std::string& path, std::uint64_t iterations) {
         const auto recorder = create_results(path);
         progress_->created = true;

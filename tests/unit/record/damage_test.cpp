@@ -90,8 +90,10 @@ TEST(Damage, flipped_bytes_are_no_crash) {
         for (int round = 0; round < 300; ++round) {
             std::string bytes = whole;
             const std::size_t flips = 1 + random() % 4;
-            for (std::size_t i = 0; i < flips; ++i)
-                bytes[random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
+            for (std::size_t i = 0; i < flips; ++i) {
+                char& byte = bytes[random() % bytes.size()];
+                byte = static_cast<char>(byte ^ static_cast<char>(1 + random() % 255));
+            }
             write(path, bytes);
             if (!is_readable(path)) ++refused;
         }
