@@ -68,7 +68,8 @@ public:
     [[nodiscard]] Description describe() const;
 
     /// Collective. A plain memcpy, by each trainer at once, of as many bytes as it sends (in pieces
-    /// of at most 1 GiB) between two mappings: nanoseconds of the slowest, at rank 0.
+    /// of at most 1 GiB) between two mappings: nanoseconds of the slowest trainer,
+    /// median of five rounds after a warm-up.
     [[nodiscard]] std::uint64_t reference_copy_ns();
 
 private:
