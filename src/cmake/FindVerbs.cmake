@@ -1,0 +1,13 @@
+# libibverbs, and hwloc to find the devices nearest to a rank: target weightlift_verbs.
+find_path(VERBS_INCLUDE_DIR infiniband/verbs.h)
+find_library(VERBS_LIBRARY ibverbs)
+find_path(HWLOC_INCLUDE_DIR hwloc.h)
+find_library(HWLOC_LIBRARY hwloc)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Verbs REQUIRED_VARS VERBS_LIBRARY VERBS_INCLUDE_DIR HWLOC_LIBRARY HWLOC_INCLUDE_DIR)
+mark_as_advanced(VERBS_INCLUDE_DIR VERBS_LIBRARY HWLOC_INCLUDE_DIR HWLOC_LIBRARY)
+if(Verbs_FOUND AND NOT TARGET weightlift_verbs)
+  add_library(weightlift_verbs INTERFACE IMPORTED)
+  target_include_directories(weightlift_verbs INTERFACE ${VERBS_INCLUDE_DIR} ${HWLOC_INCLUDE_DIR})
+  target_link_libraries(weightlift_verbs INTERFACE ${VERBS_LIBRARY} ${HWLOC_LIBRARY})
+endif()

@@ -1,0 +1,1 @@
+#include "weightlift/transport/nics.hpp"
