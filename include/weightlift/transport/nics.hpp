@@ -31,10 +31,10 @@ struct NicPort {
     std::string state;  ///< "ACTIVE", "DOWN", … as libibverbs says it
     LinkLayer link = LinkLayer::Unknown;
     std::uint16_t lid = 0;
-    int mtu = 0;             ///< active path MTU, bytes
-    double rate = 0;         ///< data bytes per second; 0: unknown
-    bool needs_grh = false;  ///< the port takes no packet without a global header
-    int netdev_mtu = -1;     ///< bytes; -1: none or unknown
+    int mtu = 0;                 ///< active path MTU, bytes
+    double rate = 0;             ///< data bytes per second; 0: unknown
+    bool needs_grh = false;      ///< the port takes no packet without a global header
+    int netdev_mtu = -1;         ///< bytes; -1: none or unknown
     std::vector<GidEntry> gids;  ///< only those that are not zero
 };
 
@@ -44,13 +44,14 @@ struct NicLimits {
 };
 
 struct Nic {
-    std::string name;      ///< "mlx5_0"
-    std::string pci;       ///< "0000:17:00.0"; empty: not a PCI device (Soft-RoCE)
+    std::string name;  ///< "mlx5_0"
+    std::string pci;   ///< "0000:17:00.0"; empty: not a PCI device (Soft-RoCE)
     std::string firmware;
-    std::string problem;   ///< why it could not be read; empty: read
+    std::string problem;  ///< why it could not be read; empty: read
     std::uint32_t vendor_id = 0, part_id = 0;
     int numa_node = -1;
-    bool has_rc = true;    ///< reliable connections; EFA has none
+    bool has_rc = true;     ///< reliable connections; EFA has none
+    bool is_iwarp = false;  ///< connects by rdma_cm only
     NicLimits limits;
     std::vector<NicPort> ports;
 };
@@ -60,8 +61,12 @@ struct Nic {
 [[nodiscard]] std::vector<Nic> list_nics();
 
 /// Why list_nics() is empty here, with the remedy: no /sys/class/infiniband, no /dev/infiniband, no
-/// driver library, no permission.
-[[nodiscard]] std::string why_no_nics();
+/// driver library, no permission. `root` goes before /sys and /dev (for tests).
+[[nodiscard]] std::string why_no_nics(const std::string& root = "");
+
+/// Data bytes per second of a port, from the codes of width and speed in ibv_port_attr (SDR … XDR);
+/// 0 for codes not known.
+[[nodiscard]] double port_rate(LinkLayer link, unsigned width, unsigned speed);
 
 struct GidChoice {
     int index = -1;
