@@ -1,10 +1,11 @@
+#include "distance.hpp"
+
 #include <algorithm>
 #include <memory>
 
 #include <hwloc.h>
 
 #include "weightlift/base/error.hpp"
-#include "weightlift/transport/nics.hpp"
 
 namespace weightlift::transport {
 namespace {
@@ -62,12 +63,12 @@ Set packages_of(hwloc_topology_t topology, hwloc_const_nodeset_t nodes) {
     return packages;
 }
 
+/// Same node 0, same package 1, same machine 2.
 int distance_between(hwloc_topology_t topology, hwloc_const_nodeset_t memory,
                      hwloc_const_nodeset_t device) {
-    constexpr int kNode = 0, kPackage = 1, kMachine = 2;
-    if (hwloc_bitmap_intersects(memory, device) != 0) return kNode;
+    if (hwloc_bitmap_intersects(memory, device) != 0) return 0;
     const Set a = packages_of(topology, memory), b = packages_of(topology, device);
-    return hwloc_bitmap_intersects(a.get(), b.get()) != 0 ? kPackage : kMachine;
+    return hwloc_bitmap_intersects(a.get(), b.get()) != 0 ? 1 : 2;
 }
 
 /// Nodes nearest to a device: hwloc's view of the PCI tree, else what the kernel says of it.
@@ -87,8 +88,9 @@ hwloc_obj_t common_ancestor(hwloc_obj_t a, hwloc_obj_t b) {
     return nullptr;
 }
 
+constexpr int kSwitch = 0, kHostBridge = 1, kNode = 2, kMachine = 3;
+
 int distance_of_devices(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b) {
-    constexpr int kSwitch = 0, kHostBridge = 1, kNode = 2, kMachine = 3;
     const hwloc_obj_t common = common_ancestor(a, b);
     if (common != nullptr && common->type == HWLOC_OBJ_PCI_DEVICE) return kSwitch;
     if (common != nullptr && common->type == HWLOC_OBJ_BRIDGE)
@@ -100,26 +102,36 @@ int distance_of_devices(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b)
 
 }  // namespace
 
-std::vector<int> nic_distances(std::span<const Nic> nics, const std::string& gpu_pci) {
+std::vector<int> distances_to_memory(std::span<const Nic> nics, std::span<const unsigned> nodes) {
     std::vector<int> distances(nics.size(), 0);
-    if (std::all_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.pci.empty(); }))
-        return distances;
+    const auto is_elsewhere = [](const Nic& nic) { return nic.pci.empty(); };
+    if (std::all_of(nics.begin(), nics.end(), is_elsewhere)) return distances;
     const Topology topology = load_topology();
-    const hwloc_obj_t gpu = find_pci(topology.get(), gpu_pci);
-    if (!gpu_pci.empty() && gpu == nullptr)
-        throw ConfigError("GPU " + gpu_pci + ": hwloc knows no PCI device of this address");
-    const Set memory = memory_nodes(topology.get());
+    Set memory(hwloc_bitmap_alloc());
+    for (const unsigned node : nodes) hwloc_bitmap_set(memory.get(), node);
+    if (nodes.empty()) memory = memory_nodes(topology.get());
     for (std::size_t i = 0; i < nics.size(); ++i) {
         if (nics[i].pci.empty()) continue;
-        if (gpu == nullptr) {
-            const Set nodes = nodes_of(topology.get(), nics[i]);
-            // Where nothing is known of the device, no node is nearer than another.
-            if (hwloc_bitmap_iszero(nodes.get()) == 0)
-                distances[i] = distance_between(topology.get(), memory.get(), nodes.get());
-            continue;
-        }
+        const Set near = nodes_of(topology.get(), nics[i]);
+        // Where nothing is known of the device, no node is nearer than another.
+        if (hwloc_bitmap_iszero(near.get()) == 0)
+            distances[i] = distance_between(topology.get(), memory.get(), near.get());
+    }
+    return distances;
+}
+
+std::vector<int> nic_distances(std::span<const Nic> nics, const std::string& gpu_pci) {
+    if (gpu_pci.empty()) return distances_to_memory(nics, {});
+    const Topology topology = load_topology();
+    const hwloc_obj_t gpu = find_pci(topology.get(), gpu_pci);
+    if (gpu == nullptr)
+        throw ConfigError("GPU " + gpu_pci + ": hwloc knows no PCI device of this address");
+    std::vector<int> distances(nics.size(), 0);
+    for (std::size_t i = 0; i < nics.size(); ++i) {
+        if (nics[i].pci.empty()) continue;
         const hwloc_obj_t device = find_pci(topology.get(), nics[i].pci);
-        distances[i] = device == nullptr ? 3 : distance_of_devices(topology.get(), gpu, device);
+        distances[i] =
+            device == nullptr ? kMachine : distance_of_devices(topology.get(), gpu, device);
     }
     return distances;
 }
