@@ -1,6 +1,5 @@
 #include "push_options.hpp"
 
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "weightlift/transport/registry.hpp"
 
 #include "text.hpp"
+#include "verbs_options.hpp"
 
 namespace weightlift::app {
 
@@ -20,18 +20,6 @@ using session::Order;
 using session::Verify;
 
 namespace {
-
-template <class T, std::size_t N>
-T choose(const std::string& text, const char* flag,
-         const std::array<std::pair<std::string_view, T>, N>& values) {
-    std::vector<std::string_view> names;
-    for (const auto& [name, value] : values) {
-        if (name == text) return value;
-        names.push_back(name);
-    }
-    throw ConfigError(fmt::format("{} {}: not one of {}{}", flag, text, fmt::join(names, ", "),
-                                  suggestion(text, names)));
-}
 
 /// "flip=RANK:BYTE", "drop=N", "delay=RANK:MS", "kill=RANK:PUSH".
 void parse_injection(const std::string& text, Injection& out) {
@@ -102,6 +90,7 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
             out.has_reference = true;
         },
         "memcpy: also time a plain copy of the same bytes by each trainer");
+    const auto fill_verbs = add_verbs_options(app, out.push.verbs);
     app.add_flag("--json", out.as_json, "machine-readable summary on stdout instead of the table");
     app.add_flag("--quiet", out.is_quiet, "no table, no progress");
     app.add_option("--inject", injections,
@@ -127,6 +116,7 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     out.push.timeout = parse_duration(timeout, "--timeout");
     if (out.push.timeout < std::chrono::milliseconds(10))
         throw ConfigError(fmt::format("--timeout {}: must be at least 10ms", timeout));
+    fill_verbs();
     out.interval = parse_duration(interval, "--interval");
     if (!duration.empty()) {
         out.duration = parse_duration(duration, "--duration");
@@ -147,25 +137,30 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     return Parsed::Run;
 }
 
-std::string options_json(const PushArguments& a) {
+namespace {
+
+nlohmann::ordered_json to_json(const PushArguments& a, bool with_own) {
     const auto ns = [](std::chrono::nanoseconds d) { return d.count(); };
-    const nlohmann::ordered_json json{
-        {"layers", a.scene.layers.value_or(0)},
-        {"mtp", a.scene.with_mtp},
-        {"dtype", a.scene.dtype},
-        {"order", a.push.order == Order::Rotated ? "rotated" : "plan"},
-        {"window_bytes", a.push.window},
-        {"min_slice_bytes", a.push.minimum_slice},
-        {"transport", a.push.transport},
-        {"iterations", a.iterations},
-        {"warmup", a.warmup},
-        {"interval_ns", ns(a.interval)},
-        {"duration_ns", ns(a.duration)},
-        {"timeout_ns", ns(a.push.timeout)},
-        {"roles", a.roles},
-        {"cluster", a.cluster}};
-    return json.dump();
+    return {{"layers", a.scene.layers.value_or(0)},
+            {"mtp", a.scene.with_mtp},
+            {"dtype", a.scene.dtype},
+            {"order", a.push.order == Order::Rotated ? "rotated" : "plan"},
+            {"window_bytes", a.push.window},
+            {"min_slice_bytes", a.push.minimum_slice},
+            {"transport", a.push.transport},
+            {"iterations", a.iterations},
+            {"warmup", a.warmup},
+            {"interval_ns", ns(a.interval)},
+            {"duration_ns", ns(a.duration)},
+            {"timeout_ns", ns(a.push.timeout)},
+            {"roles", a.roles},
+            {"cluster", a.cluster},
+            {"verbs", verbs_json(a.push.verbs, with_own)}};
 }
+
+}  // namespace
+
+std::string options_json(const PushArguments& a) { return to_json(a, true).dump(); }
 
 std::vector<std::pair<std::string, std::uint64_t>> digests_of(const PushArguments& a) {
     const auto& inject = a.push.inject;
@@ -180,7 +175,7 @@ std::vector<std::pair<std::string, std::uint64_t>> digests_of(const PushArgument
             {"--verify", static_cast<std::uint64_t>(a.push.verify)},
             {"--reference", a.has_reference ? 1U : 0U},
             {"--inject", hash_name(faults)},
-            {"the rest of the command line", hash_name(options_json(a))}};
+            {"the rest of the command line", hash_name(to_json(a, false).dump())}};
 }
 
 }  // namespace weightlift::app

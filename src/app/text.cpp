@@ -9,6 +9,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "weightlift/base/edit_distance.hpp"
 #include "weightlift/base/error.hpp"
@@ -91,6 +92,12 @@ std::string suggestion(std::string_view wanted, std::span<const std::string_view
             best = name;
         }
     return best.empty() ? "" : fmt::format(", did you mean '{}'?", best);
+}
+
+void throw_not_one_of(const std::string& text, const char* flag,
+                      std::span<const std::string_view> names) {
+    throw ConfigError(fmt::format("{} {}: not one of {}{}", flag, text, fmt::join(names, ", "),
+                                  suggestion(text, names)));
 }
 
 std::string show_ms(std::uint64_t ns) {

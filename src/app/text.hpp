@@ -1,11 +1,13 @@
 // Values as people type and read them: sizes, durations, numbers in tables, nearest names.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weightlift/base/bytes.hpp"
@@ -24,6 +26,20 @@ namespace weightlift::app {
 [[nodiscard]] std::string suggestion(std::string_view wanted,
                                      std::span<const std::string_view> names);
 
+/// ConfigError: "<flag> <text>: not one of …".
+[[noreturn]] void throw_not_one_of(const std::string& text, const char* flag,
+                                   std::span<const std::string_view> names);
+/// The value of the name that equals `text`; ConfigError listing the names, and the nearest, else.
+template <class T, std::size_t N>
+[[nodiscard]] T choose(const std::string& text, const char* flag,
+                       const std::array<std::pair<std::string_view, T>, N>& values) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, value] : values) {
+        if (name == text) return value;
+        names.push_back(name);
+    }
+    throw_not_one_of(text, flag, names);
+}
 /// Milliseconds with three or four significant digits ("0.412", "12.34", "1234"), or "-".
 [[nodiscard]] std::string show_ms(std::uint64_t ns);
 /// Gigabytes per second ("5.61"), or "-" for 0.

@@ -1,58 +1,14 @@
 #include "weightlift/session/key_exchange.hpp"
 
-#include <cstring>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "weightlift/base/hash.hpp"
+#include "weightlift/mpi/message.hpp"
 
 namespace weightlift::session {
 
 namespace {
-
-class Writer {
-public:
-    template <class T>
-    requires std::is_trivially_copyable_v<T>
-    void put(const T& value) {
-        const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-        out_.insert(out_.end(), bytes, bytes + sizeof(T));
-    }
-    void put(const std::string& text) {
-        put(static_cast<std::uint32_t>(text.size()));
-        const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-        out_.insert(out_.end(), bytes, bytes + text.size());
-    }
-    [[nodiscard]] mpi::Bytestring take() { return std::move(out_); }
-
-private:
-    mpi::Bytestring out_;
-};
-
-class Reader {
-public:
-    explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
-    template <class T>
-    requires std::is_trivially_copyable_v<T>
-    void get(T& value) { std::memcpy(&value, next(sizeof(T)).data(), sizeof(T)); }
-    void get(std::string& text) {
-        std::uint32_t size = 0;
-        get(size);
-        const auto bytes = next(size);
-        text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
-    [[nodiscard]] std::size_t left() const { return left_.size(); }
-
-private:
-    std::span<const std::byte> next(std::size_t size) {
-        if (size > left_.size()) throw TransportError("a key table is shorter than it says");
-        const auto bytes = left_.first(size);
-        left_ = left_.subspan(size);
-        return bytes;
-    }
-    std::span<const std::byte> left_;
-};
 
 /// What is used as an index or an enumerator later must be one.
 void require(bool holds, const char* field) {
@@ -75,7 +31,7 @@ ParameterEntry make_entry(const layout::Layout& layout, const plan::ArenaMap& ma
 }
 
 mpi::Bytestring serialize(const KeyTable& table) {
-    Writer out;
+    mpi::Writer out;
     out.put(table.region_bytes);
     out.put(table.key);
     out.put(static_cast<std::uint64_t>(table.parameters.size()));
@@ -93,7 +49,7 @@ mpi::Bytestring serialize(const KeyTable& table) {
 }
 
 KeyTable deserialize(std::span<const std::byte> bytes) {
-    Reader in(bytes);
+    mpi::Reader in(bytes, "key table");
     KeyTable table;
     std::uint64_t count = 0;
     in.get(table.region_bytes);

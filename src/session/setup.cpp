@@ -41,10 +41,8 @@ Session::State::State(const Agreement& a, mpi::Watchdog& w, const SessionInputs&
 std::string_view Session::State::transport_for(int src, int dst) const {
     if (options.transport != "auto") return options.transport;
     const bool is_near = node_of(src) == node_of(dst);
-    for (const std::string_view name : transport::transport_names()) {
-        const transport::Capabilities c = transport::transport_capabilities(name);
-        if (c.host_memory && (is_near || !c.same_host_only)) return name;
-    }
+    for (const std::string& name : usable)
+        if (is_near || !transport::transport_capabilities(name).same_host_only) return name;
     throw TransportError(fmt::format("no transport built in reaches from {} to {}",
                                      agreement.label(src), agreement.label(dst)));
 }
@@ -94,6 +92,41 @@ void Session::State::check_memory(const mpi::Deadline& deadline) const {
                             human_bytes(node.bytes), human_bytes(node.available)));
 }
 
+transport::Context Session::State::transport_context() const {
+    const auto me = static_cast<std::size_t>(rank);
+    return {.world = &world(),
+            .watchdog = &watchdog,
+            .timeout = agreement.timeout(),
+            .label = [this](int r) { return agreement.label(r); },
+            .slice = 0,
+            .max_message = 0,
+            .local_rank = inputs.topology.local_rank[me],
+            .local_size = inputs.topology.node_size[static_cast<std::size_t>(node_of(rank))],
+            .verbs = options.verbs};
+}
+
+/// For `auto`: what every rank can use, by order of preference.
+void Session::State::find_usable(const mpi::Deadline& deadline) {
+    if (options.transport != "auto") return;
+    const bool one_node = inputs.topology.node_size.size() == 1;
+    for (const std::string_view name : transport::transport_names()) {
+        const transport::Capabilities c = transport::transport_capabilities(name);
+        if (!c.host_memory) continue;
+        // Looking for devices costs time: only where they would be used.
+        std::string problem;
+        if (!one_node || c.same_host_only || usable.empty())
+            problem = transport::transport_problem(name, transport_context());
+        if (world().max(problem.empty() ? 0 : 1, deadline, "choice of transports") == 0) {
+            usable.emplace_back(name);
+            continue;
+        }
+        // One rank's reason is enough: the lowest such rank's.
+        const int first =
+            world().min(problem.empty() ? world().size() : rank, deadline, "choice of transports");
+        if (first == rank) passed_over = fmt::format("{} ({})", problem, agreement.label(rank));
+    }
+}
+
 void Session::State::open_lanes() {
     const auto lane_of = [&](std::string_view name) -> Lane& {
         const auto at = std::find_if(lanes.begin(), lanes.end(),
@@ -108,17 +141,14 @@ void Session::State::open_lanes() {
         used = {options.transport};
     } else {
         const bool one_node = inputs.topology.node_size.size() == 1;
-        for (const std::string_view name : transport::transport_names())
-            if (transport::transport_capabilities(name).host_memory) {
-                used.emplace_back(name);
-                if (one_node || !transport::transport_capabilities(name).same_host_only) break;
-            }
+        for (const std::string& name : usable) {
+            used.push_back(name);
+            if (one_node || !transport::transport_capabilities(name).same_host_only) break;
+        }
     }
     for (const std::string& name : used) {
         Lane& lane = lane_of(name);
-        const transport::Context context{&world(), &watchdog, agreement.timeout(),
-                                         [this](int r) { return agreement.label(r); }};
-        lane.transport = transport::make_transport(name, context);
+        lane.transport = transport::make_transport(name, transport_context());
         if (!lane.transport->capabilities().same_host_only) continue;
         for (const auto* peers : {&bytes_to, &bytes_from})
             for (const auto& [peer, bytes] : *peers)
@@ -231,6 +261,7 @@ void Session::setup() {
                                     by_senders, by_receivers));
         s.digest = by_senders;
     });
+    s.agreement.run("choice of transports", [&](const mpi::Deadline& d) { s.find_usable(d); });
     timed(SetupPhase::Connect, "open transports", [&](const mpi::Deadline&) { s.open_lanes(); });
     s.agreement.run("memory check", [&](const mpi::Deadline& d) { s.check_memory(d); });
     timed(SetupPhase::Allocate, "allocate", [&](const mpi::Deadline&) { s.store.allocate(); });

@@ -43,6 +43,8 @@ struct Session::State {
     std::uint64_t copies = 0;                    ///< sent from here
     std::vector<plan::Transfer> sent, received;  ///< dropped once bound
     std::map<int, Bytes> bytes_to, bytes_from;   ///< by MPI rank
+    std::vector<std::string> usable;             ///< transports for `auto`, the preferred first
+    std::string passed_over;  ///< why one is not among them, where this rank is the cause
     std::vector<Lane> lanes;
     bool has_dropped = false;  ///< --inject drop took copies out of this rank's plan
 
@@ -68,6 +70,8 @@ struct Session::State {
 
     void make_plan();
     void check_memory(const mpi::Deadline& deadline) const;
+    [[nodiscard]] transport::Context transport_context() const;
+    void find_usable(const mpi::Deadline& deadline);
     void open_lanes();
     void exchange_and_bind(const mpi::Deadline& deadline);
     void connect();

@@ -7,6 +7,9 @@
 
 #include "mpi/transport.hpp"
 #include "shm/transport.hpp"
+#if WEIGHTLIFT_WITH_VERBS
+#include "verbs/transport.hpp"
+#endif
 
 namespace weightlift::transport {
 namespace {
@@ -15,10 +18,14 @@ struct Entry {
     std::string_view name;
     const Capabilities& (*capabilities)();
     std::unique_ptr<Transport> (*make)(const Context&);
+    std::string (*problem)(const Context&) = [](const Context&) { return std::string(); };
 };
 
 constexpr std::array kEntries = {
     Entry{"shm", shm::capabilities, shm::make},
+#if WEIGHTLIFT_WITH_VERBS
+    Entry{"verbs", verbs::capabilities, verbs::make, verbs::problem},
+#endif
     Entry{"mpi", mpi_rma::capabilities, mpi_rma::make},
 };
 
@@ -45,6 +52,10 @@ std::span<const std::string_view> transport_names() { return kNames; }
 
 std::unique_ptr<Transport> make_transport(std::string_view name, const Context& context) {
     return entry(name).make(context);
+}
+
+std::string transport_problem(std::string_view name, const Context& context) {
+    return entry(name).problem(context);
 }
 
 Capabilities transport_capabilities(std::string_view name) { return entry(name).capabilities(); }

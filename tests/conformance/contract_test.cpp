@@ -8,8 +8,7 @@ namespace {
 class Contract : public testing::TestWithParam<std::string_view> {
 protected:
     void SetUp() override {
-        if (!transport_capabilities(GetParam()).host_memory)
-            GTEST_SKIP() << GetParam() << " declares no host memory";
+        if (const auto why = cannot_test(GetParam()); !why.empty()) GTEST_SKIP() << why;
     }
 };
 

@@ -15,8 +15,7 @@ memory::Block block(std::uint64_t rows, Bytes pitch, Bytes row_bytes) {
 class Large : public testing::TestWithParam<std::string_view> {};
 
 TEST_P(Large, more_than_2_GiB_arrive) {
-    if (!transport_capabilities(GetParam()).host_memory)
-        GTEST_SKIP() << GetParam() << " declares no host memory";
+    if (const auto why = cannot_test(GetParam()); !why.empty()) GTEST_SKIP() << why;
     const Bytes bytes = kRows * kRowBytes;
     // The left half of all rows, then, in a second push, all bytes as one row.
     Scenario scenario{bytes, {{0, 1, {0, 0, kRowBytes, 0, kRowBytes, kRows, kRowBytes / 2}}}};

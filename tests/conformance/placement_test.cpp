@@ -123,8 +123,7 @@ class Placement : public testing::TestWithParam<Parameter> {};
 
 TEST_P(Placement, every_byte_and_no_other) {
     const auto& [transport, row] = GetParam();
-    if (!transport_capabilities(transport).host_memory)
-        GTEST_SKIP() << transport << " declares no host memory";
+    if (const auto why = cannot_test(transport); !why.empty()) GTEST_SKIP() << why;
     Rig rig(transport, row.scenario(mpi::Communicator::world().size()));
     const auto push = rig.transport().prepare(rig.plan());
     for (std::uint64_t epoch = 1; epoch <= 2; ++epoch) {

@@ -38,6 +38,13 @@ inline std::byte pattern(int rank, std::uint64_t epoch, Bytes offset) {
     return static_cast<std::byte>(splitmix64(seed + offset / 8) >> (offset % 8 * 8));
 }
 
+/// Why a transport cannot be tested here; empty: it can.
+inline std::string cannot_test(std::string_view transport) {
+    if (!transport_capabilities(transport).host_memory)
+        return std::string(transport) + " declares no host memory";
+    return transport_problem(transport, Context{});
+}
+
 inline mpi::Deadline soon() { return mpi::Deadline(std::chrono::seconds(60)); }
 
 class Rig {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "weightlift/base/bytes.hpp"
+#include "weightlift/transport/options.hpp"
 
 namespace weightlift::session {
 
@@ -31,6 +32,7 @@ struct PushOptions {
     Bytes minimum_slice = 256 * KiB;
     Verify verify = Verify::Fingerprint;
     std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< per phase
+    transport::VerbsOptions verbs;
     Injection inject;
 };
 

@@ -20,9 +20,10 @@ struct VerbsOptions {
     Bytes chunk = 0;                ///< most bytes of a work request; 0: 1 MiB
     int depth = 0;                  ///< work requests outstanding per queue pair; 0: 256
     int service_level = 0, traffic_class = 0, pkey_index = 0;
-    int retry_count = 6;       ///< 0 … 7; Soft-RoCE takes 7 as for ever
-    int retry_timeout = 18;    ///< local ACK timeout: 4.096 us × 2^n
+    int retry_count = 6;     ///< 0 … 7; Soft-RoCE takes 7 as for ever
+    int retry_timeout = 18;  ///< local ACK timeout: 4.096 us × 2^n
     bool relaxed_ordering = true;
+    Bytes region_bytes = 0;  ///< most bytes of a memory region; 0: the device's limit
     Registration registration = Registration::Auto;
     Rows rows = Rows::Auto;
     Bytes staging_limit = 2 * GiB;  ///< per rank, for packed and unpacked rows

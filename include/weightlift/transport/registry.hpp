@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "weightlift/transport/transport.hpp"
@@ -15,6 +16,10 @@ namespace weightlift::transport {
 /// Throws ConfigError, listing the names built in, for an unknown one.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(std::string_view name,
                                                         const Context& context);
+
+/// Why this transport cannot be used by this process, with the remedy; empty: it can, as far as can
+/// be told without opening anything.
+[[nodiscard]] std::string transport_problem(std::string_view name, const Context& context);
 
 /// Declared without opening anything.
 [[nodiscard]] Capabilities transport_capabilities(std::string_view name);

@@ -41,6 +41,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,7 @@
 #include "weightlift/memory/arena.hpp"
 #include "weightlift/mpi/communicator.hpp"
 #include "weightlift/plan/copy.hpp"
+#include "weightlift/transport/options.hpp"
 
 namespace weightlift::transport {
 
@@ -138,6 +140,25 @@ struct Context {
     /// Most bytes moved by one test() and in one message; 0: the backend's own choice. Tests lower
     /// them to meet every border with little memory.
     Bytes slice = 0, max_message = 0;
+    int local_rank = 0, local_size = 1;  ///< among the ranks of this node
+    VerbsOptions verbs{};
+};
+
+/// Bytes that left through one NIC.
+struct NicTraffic {
+    std::string nic;               ///< "mlx5_0:1"
+    Bytes completed = 0;           ///< by completions, since connect
+    std::optional<Bytes> counted;  ///< by the port's own counter over the same time, all its users
+};
+
+/// What a rank is attached to, for the results file; empty where a backend has no such thing.
+struct Attachment {
+    std::string nic;  ///< names, joined by +
+    int gid_index = -1, mtu = 0;
+    std::string registration, visibility;
+    std::string rows;  ///< how short rows travel, with the figures that decided it
+    std::uint64_t queue_pairs = 0;
+    std::vector<NicTraffic> traffic;
 };
 
 class Transport {
@@ -152,10 +173,13 @@ public:
     [[nodiscard]] virtual Bytes scratch_bytes(const LinkTable& links) const = 0;
     /// Local. The arena must outlive the transport. Called once per arena, before connect.
     [[nodiscard]] virtual RegionKey register_memory(memory::Arena& arena) = 0;
-    /// Collective over the world (in effect over the groups of `links`).
+    /// Collective over the world (in effect over the groups of `links`). After a Push that was
+    /// destroyed before its end it may be called again, by the linked ranks only: what that push
+    /// had under way can no longer reach this rank's memory.
     virtual void connect(const LinkTable& links) = 0;
     /// Local to linked pairs. Throws TransportError where a copy leaves its region.
     [[nodiscard]] virtual std::unique_ptr<Push> prepare(BoundPlan plan) = 0;
+    [[nodiscard]] virtual Attachment attachment() const { return {}; }
 
 protected:
     Transport() = default;

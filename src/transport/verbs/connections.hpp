@@ -1,0 +1,120 @@
+// Queue pairs to the ranks that share bytes with this one, and what those ranks said of themselves.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weightlift/mpi/message.hpp"
+
+#include "resources.hpp"
+
+namespace weightlift::transport::verbs {
+
+/// Parcels and packed requests under way per channel, each in a staging slot of its own.
+inline constexpr int kSlots = 4;
+inline constexpr Bytes kSlotBytes = 256 * KiB;
+
+/// What a work request's id says: which kind it is of, of which channel, and which one there.
+enum class Kind : std::uint8_t { Send, Credit, Receive };
+struct WorkId {
+    Kind kind = Kind::Send;
+    std::uint32_t channel = 0;  ///< 24 bits
+    std::uint32_t index = 0;    ///< of the request, for Send
+};
+[[nodiscard]] constexpr std::uint64_t pack_id(WorkId id) {
+    return static_cast<std::uint64_t>(id.kind) << 56 | std::uint64_t{id.channel} << 32 | id.index;
+}
+[[nodiscard]] constexpr WorkId unpack_id(std::uint64_t id) {
+    return {static_cast<Kind>(id >> 56), static_cast<std::uint32_t>(id >> 32) & 0xffffffU,
+            static_cast<std::uint32_t>(id)};
+}
+[[nodiscard]] constexpr std::uint64_t receive_id(std::uint32_t channel) {
+    return pack_id({Kind::Receive, channel, 0});
+}
+
+/// Bytes of a peer's memory that can be named in a work request.
+struct RemoteMemory {
+    std::uint64_t base = 0;
+    Bytes bytes = 0, piece = 1;
+    std::vector<std::vector<std::uint32_t>> keys;  ///< by rail of its owner, then by piece
+    [[nodiscard]] std::uint32_t key(int rail, Bytes offset) const {
+        return keys[static_cast<std::size_t>(rail)][offset / piece];
+    }
+};
+
+/// What each rank tells each that it is linked with.
+struct Hello {
+    int asked_qps = 0, auto_qps = 1;
+    Bytes slot = 0;           ///< most bytes of a parcel that it takes; 0: none
+    std::uint64_t nonce = 0;  ///< of its region, as in the region's key
+    std::vector<Rail> rails;
+    RemoteMemory region;  ///< keys only where the receiver writes to it
+    RemoteMemory probe;   ///< scratch that may be written to at any time
+};
+void put(mpi::Writer& out, const RemoteMemory& memory);
+void get(mpi::Reader& in, RemoteMemory& memory);
+void put(mpi::Writer& out, const Hello& hello);
+void get(mpi::Reader& in, Hello& hello);
+
+/// One queue pair with a peer.
+struct Channel {
+    std::uint32_t id = 0;  ///< index into Connections::channels
+    int peer = 0;
+    int rail = 0, peer_rail = 0;
+    double rate = 0;
+    bool is_incoming = false;
+    std::unique_ptr<QueuePair> pair;
+    // Parcels: the peer's staging slots that are free (outgoing), credits to be sent and those not
+    // yet completed (incoming). They outlive a push: a credit may come after its end.
+    int free_slots = kSlots, owed = 0, answering = 0;
+};
+
+struct Peer {
+    Hello hello;
+    std::vector<std::uint32_t> outgoing, incoming;  ///< channels
+};
+
+/// A message to every one of `to` and from every one of `from`. A rank whose `make` throws says so
+/// to its peers instead of leaving them waiting, and they throw TransportError with its words.
+[[nodiscard]] std::map<int, mpi::Bytestring> exchange(
+    const Context& context, std::span<const int> to, std::span<const int> from, int tag,
+    const char* phase, const std::function<mpi::Bytestring(int peer)>& make);
+
+/// Queue pairs per peer and rail where none were asked for: several for few peers, so that one
+/// does not limit a fast port, one for many, whose state a NIC would have to fetch again and again.
+[[nodiscard]] int default_queue_pairs(std::size_t peers);
+
+class Connections {
+public:
+    /// Collective over the ranks of `links`. `mine` without auto_qps and keys, which depend on the
+    /// links and the peer. `keys` are of this rank's region.
+    Connections(const Context& context, std::vector<std::unique_ptr<Device>>& devices,
+                const LinkTable& links, Hello mine,
+                const std::vector<std::vector<std::uint32_t>>& keys);
+    ~Connections();
+    Connections(const Connections&) = delete;
+    Connections& operator=(const Connections&) = delete;
+
+    [[nodiscard]] const Peer* find(int rank) const;
+    [[nodiscard]] Channel& channel(std::uint32_t id) { return channels_[id]; }
+    [[nodiscard]] std::size_t size() const { return channels_.size(); }
+    /// Takes what belongs to no push: credits and their completions. False: it is a push's.
+    [[nodiscard]] bool take(const ibv_wc& completion);
+    /// Sends the credits owed on an incoming channel, as far as its queue has room.
+    void answer(Channel& channel);
+    /// Nothing of these queue pairs can arrive or leave after it. Local.
+    void fence() noexcept;
+
+private:
+    void plan_channels(int rank, bool is_incoming, const Hello& mine);
+    void open_channels();
+
+    Context context_;
+    std::vector<std::unique_ptr<Device>>& devices_;
+    std::map<int, Peer> peers_;
+    std::vector<Channel> channels_;
+};
+
+}  // namespace weightlift::transport::verbs

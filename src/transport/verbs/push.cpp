@@ -1,0 +1,341 @@
+#include "push.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+namespace weightlift::transport::verbs {
+namespace {
+
+constexpr int kParcelTag = 31012;
+constexpr int kStagingTag = 31013;
+constexpr Bytes kBatchBytes = 8 * MiB;
+constexpr int kPolled = 32;       ///< completions taken by one call
+constexpr int kMostPolled = 256;  ///< and by one test()
+constexpr std::chrono::milliseconds kEventInterval{1};
+
+}  // namespace
+
+std::vector<std::vector<std::uint32_t>> Registered::keys() const {
+    std::vector<std::vector<std::uint32_t>> all;
+    for (const Region& region : regions) all.push_back(region.remote_keys());
+    return all;
+}
+
+RemoteMemory Registered::told() const {
+    return {.base = reinterpret_cast<std::uint64_t>(base),
+            .bytes = bytes,
+            .piece = regions.front().piece(),
+            .keys = {}};
+}
+
+Registered register_with(const std::vector<std::unique_ptr<Device>>& devices, std::byte* base,
+                         Bytes bytes, int access, Bytes most) {
+    // Pieces are the same with every device, so that a request fits whichever it goes through.
+    Bytes piece = most > 0 ? most : ~Bytes{0};
+    for (const auto& device : devices)
+        if (device->nic().limits.mr_size > 0) piece = std::min(piece, device->nic().limits.mr_size);
+    Registered out{base, bytes, {}};
+    for (const auto& device : devices)
+        out.regions.emplace_back(*device, base, bytes, access, piece);
+    return out;
+}
+
+VerbsPush::VerbsPush(const BoundPlan& plan, const RowRule& rows, const Lent& lent)
+    : lent_(lent), window_(plan.window == 0 ? ~Bytes{0} : plan.window) {
+    index_of_channel_.assign(lent.connections.size(), -1);
+    make_senders(plan, rows);
+    agree_on_parcels(plan);
+}
+
+void VerbsPush::make_senders(const BoundPlan& plan, const RowRule& rows) {
+    const VerbsOptions& options = lent_.context.verbs;
+    CutRules rules{.chunk = options.chunk > 0 ? options.chunk : MiB,
+                   .sge = ~std::uint64_t{0},
+                   .slot = lent_.slot,
+                   .src_piece = lent_.arena.regions.front().piece(),
+                   .dst_piece = {},
+                   .packs = [&](Bytes row) { return rows.choose(row).packs; },
+                   .unpacks = [&](Bytes row) { return rows.choose(row).unpacks; }};
+    if (lent_.context.max_message > 0)
+        rules.chunk = std::min(rules.chunk, lent_.context.max_message);
+    rules.chunk = std::min({rules.chunk, GiB, window_});
+    std::vector<std::vector<double>> rates;
+    std::vector<std::size_t> first_sender;
+    for (const Destination& destination : plan.destinations) {
+        const Peer& peer = *lent_.connections.find(destination.rank);
+        rules.dst_piece.push_back(peer.hello.region.piece);
+        rules.slot = std::min(rules.slot, peer.hello.slot);
+        first_sender.push_back(senders_.size());
+        auto& channels = rates.emplace_back();
+        const auto target = static_cast<std::uint32_t>(targets_.size());
+        targets_.push_back({.rank = destination.rank});
+        for (const std::uint32_t id : peer.outgoing) {
+            Channel& channel = lent_.connections.channel(id);
+            index_of_channel_[id] = static_cast<std::int32_t>(senders_.size());
+            channels.push_back(channel.rate);
+            rules.sge = std::min(rules.sge, static_cast<std::uint64_t>(channel.pair->shape().sge));
+            senders_.emplace_back(channel, target, std::min(kBatchBytes, window_));
+        }
+    }
+    const std::vector<Request> requests = cut_copies(plan.copies, rules);
+    const std::vector<std::uint32_t> dealt = deal_requests(requests, rates);
+    for (std::size_t i = 0; i < requests.size(); ++i)
+        senders_[first_sender[requests[i].destination] + dealt[i]].add(requests[i]);
+    // The first to post is the plan's first destination.
+    if (!requests.empty()) turn_ = first_sender[requests.front().destination];
+}
+
+void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
+    std::vector<int> to;
+    for (const Destination& destination : plan.destinations) to.push_back(destination.rank);
+    const auto told =
+        exchange(lent_.context, to, plan.sources, kParcelTag, "exchange of parcels", [&](int rank) {
+            mpi::Writer out;
+            for (const std::uint32_t id : lent_.connections.find(rank)->outgoing)
+                out.put_all(std::span<const Parcel>(
+                    senders_[static_cast<std::size_t>(index_of_channel_[id])].parcels()));
+            return out.take();
+        });
+
+    // Staging for channels that bring parcels; each has its slots.
+    std::map<int, Bytes> first_slot;
+    std::vector<std::vector<Parcel>> parcels;
+    Bytes slots = 0;
+    const auto prepare_staging = [&] {
+        for (const auto& [rank, bytes] : told) {
+            mpi::Reader in(bytes, "list of parcels");
+            first_slot[rank] = slots;
+            for (std::size_t i = 0; i < lent_.connections.find(rank)->incoming.size(); ++i) {
+                in.get_all(parcels.emplace_back());
+                check_parcels(parcels.back(), lent_.slot, lent_.arena.bytes,
+                              lent_.context.label(rank));
+                if (!parcels.back().empty()) slots += kSlots;
+            }
+        }
+        if (slots == 0) return;
+        parcel_memory_ = memory::make_host_arena(slots * lent_.slot);
+        parcel_staging_ =
+            register_with(lent_.devices, parcel_memory_->data(), parcel_memory_->bytes(),
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, lent_.slot);
+    };
+    bool is_prepared = false;
+    const auto replies = exchange(lent_.context, plan.sources, to, kStagingTag,
+                                  "exchange of staging", [&](int rank) {
+                                      if (!std::exchange(is_prepared, true)) prepare_staging();
+                                      RemoteMemory memory;
+                                      if (slots > 0) {
+                                          memory = parcel_staging_.told();
+                                          memory.keys = parcel_staging_.keys();
+                                      }
+                                      mpi::Writer out;
+                                      out.put(first_slot[rank]);
+                                      put(out, memory);
+                                      return out.take();
+                                  });
+
+    Bytes packing = 0;
+    for (const Sender& sender : senders_)
+        if (sender.packs()) packing += kSlots;
+    if (packing > 0) {
+        pack_memory_ = memory::make_host_arena(packing * lent_.slot);
+        pack_staging_ = register_with(lent_.devices, pack_memory_->data(), pack_memory_->bytes(),
+                                      IBV_ACCESS_LOCAL_WRITE, lent_.slot);
+    }
+    packing = 0;
+    for (const Destination& destination : plan.destinations) {
+        const Peer& peer = *lent_.connections.find(destination.rank);
+        mpi::Reader in(replies.at(destination.rank), "description of staging");
+        Bytes slot_there = 0;
+        in.get(slot_there);
+        RemoteMemory& there = parcels_at_[destination.rank];
+        get(in, there);
+        for (const std::uint32_t id : peer.outgoing) {
+            Sender& sender = senders_[static_cast<std::size_t>(index_of_channel_[id])];
+            const int rail = lent_.connections.channel(id).rail;
+            sender.seal({.arena = lent_.arena.local(rail),
+                         .staging = sender.packs() ? pack_staging_.local(rail) : LocalMemory{},
+                         .staging_offset = packing * lent_.slot,
+                         .slot = lent_.slot,
+                         .region = peer.hello.region,
+                         .parcels = there,
+                         .parcels_offset = slot_there * peer.hello.slot,
+                         .parcels_slot = peer.hello.slot});
+            if (sender.packs()) packing += kSlots;
+            if (!sender.parcels().empty()) slot_there += kSlots;
+        }
+    }
+    Bytes slot = 0;
+    std::size_t next = 0;
+    for (const int source : plan.sources)
+        for (const std::uint32_t id : lent_.connections.find(source)->incoming) {
+            index_of_channel_[id] = static_cast<std::int32_t>(receivers_.size());
+            const bool has_parcels = !parcels[next].empty();
+            receivers_.emplace_back(lent_.connections.channel(id), std::move(parcels[next]),
+                                    slots > 0 ? parcel_staging_.base + slot * lent_.slot : nullptr,
+                                    lent_.slot, lent_.arena.base);
+            if (has_parcels) slot += kSlots;
+            ++next;
+        }
+}
+
+VerbsPush::~VerbsPush() {
+    if (state_ == State::Idle) return;
+    // Given up half-way: what is under way must not arrive in a later push.
+    lent_.connections.fence();
+    lent_.is_abandoned = true;
+}
+
+void VerbsPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
+    WEIGHTLIFT_ENSURES(state_ == State::Idle);
+    state_ = State::Running;
+    epoch_ = epoch;
+    for (Sender& sender : senders_) sender.start(epoch);
+    for (Receiver& receiver : receivers_) receiver.start(epoch);
+    for (Target& target : targets_) target = {.rank = target.rank};
+    for (const Sender& sender : senders_) ++targets_[sender.target()].senders_left;
+    outstanding_ = 0;
+    senders_left_ = senders_unposted_ = senders_.size();
+    receivers_left_ = receivers_.size();
+    post();
+}
+
+bool VerbsPush::test() {
+    WEIGHTLIFT_ENSURES(state_ != State::Dead);
+    if (state_ == State::Idle) return true;
+    try {
+        poll();
+        post();
+        const auto now = mpi::Clock::now();
+        if (now - looked_ > kEventInterval) {
+            looked_ = now;
+            for (const auto& device : lent_.devices) device->check_events();
+        }
+    } catch (...) {
+        state_ = State::Dead;
+        throw;
+    }
+    if (senders_left_ > 0 || receivers_left_ > 0) return false;
+    state_ = State::Idle;
+    return true;
+}
+
+/// Each queue pair in turn, one batch at a time, so that destinations get their bytes in the plan's
+/// rotation. Not much more than one destination's window is under way in all: a source that has
+/// posted to everybody at once would write to everybody at once.
+void VerbsPush::post() {
+    std::size_t blocked = 0;
+    while (senders_unposted_ > 0 && blocked < senders_.size()) {
+        Sender& sender = senders_[turn_];
+        Target& target = targets_[sender.target()];
+        turn_ = turn_ + 1 == senders_.size() ? 0 : turn_ + 1;
+        ++blocked;
+        if (sender.is_posted()) continue;
+        const Bytes bytes = sender.next_bytes();
+        if (target.outstanding > 0 && bytes > window_ - std::min(window_, target.outstanding))
+            continue;
+        if (outstanding_ > 0 && window_ < ~Bytes{0} / 2 && outstanding_ + bytes > 2 * window_)
+            continue;
+        if (!sender.post()) continue;
+        target.outstanding += bytes;
+        outstanding_ += bytes;
+        if (sender.is_posted()) --senders_unposted_;
+        blocked = 0;
+    }
+}
+
+void VerbsPush::poll() {
+    std::array<ibv_wc, kPolled> completions{};
+    const ibv_wc* failed = nullptr;
+    ibv_wc first{};
+    int taken = 0;
+    for (const auto& device : lent_.devices)
+        for (const QueuePtr& queue : device->queues())
+            while (taken < kMostPolled) {
+                const int n = ibv_poll_cq(queue.get(), kPolled, completions.data());
+                if (n < 0)
+                    throw TransportError("verbs: cannot poll the queue of " + device->label());
+                if (n == 0) break;
+                taken += n;
+                for (int i = 0; i < n; ++i) {
+                    const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
+                    if (completion.status == IBV_WC_SUCCESS) {
+                        if (failed == nullptr) handle(completion);
+                        continue;
+                    }
+                    // The first that is not a mere consequence of another says what happened.
+                    if (failed == nullptr || (first.status == IBV_WC_WR_FLUSH_ERR &&
+                                              completion.status != IBV_WC_WR_FLUSH_ERR))
+                        first = completion;
+                    failed = &first;
+                }
+            }
+    if (failed != nullptr) fail_completion(first);
+}
+
+void VerbsPush::handle(const ibv_wc& completion) {
+    if (lent_.connections.take(completion)) return;
+    const WorkId id = unpack_id(completion.wr_id);
+    Channel& channel = lent_.connections.channel(id.channel);
+    const std::int32_t index = index_of_channel_[id.channel];
+    if (index < 0)
+        throw TransportError(fmt::format("verbs: {} writes, but has no part in this push",
+                                         lent_.context.label(channel.peer)));
+    if (id.kind == Kind::Send) {
+        Sender& sender = senders_[static_cast<std::size_t>(index)];
+        const Bytes bytes = sender.complete(id.index);
+        targets_[sender.target()].outstanding -= bytes;
+        outstanding_ -= bytes;
+        completed_ += bytes;
+        lent_.devices[static_cast<std::size_t>(channel.rail)]->completed += bytes;
+        if (sender.is_done()) {
+            --senders_left_;
+            --targets_[sender.target()].senders_left;
+        }
+        return;
+    }
+    if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0)
+        throw TransportError(fmt::format("verbs: {} has sent something that is no notice",
+                                         lent_.context.label(channel.peer)));
+    Receiver& receiver = receivers_[static_cast<std::size_t>(index)];
+    const auto arrival =
+        receiver.accept(ntohl(completion.imm_data), lent_.context.label(channel.peer));
+    channel.pair->post_receive(completion.wr_id);
+    if (arrival == Receiver::Arrival::Notice) {
+        --receivers_left_;
+        return;
+    }
+    ++channel.owed;
+    lent_.connections.answer(channel);
+}
+
+void VerbsPush::fail_completion(const ibv_wc& completion) {
+    const WorkId id = unpack_id(completion.wr_id);
+    const Channel& channel = lent_.connections.channel(id.channel);
+    const std::string peer = lent_.context.label(channel.peer);
+    const std::int32_t index = index_of_channel_[id.channel];
+    std::string what = id.kind == Kind::Receive ? "a receive" : "a credit";
+    if (id.kind == Kind::Send && index >= 0)
+        what = "a " + senders_[static_cast<std::size_t>(index)].describe(id.index);
+    throw TransportError(fmt::format(
+        "verbs: {} {} {} on {} failed in the push of epoch {}: {} (vendor error 0x{:x})", what,
+        channel.is_incoming && id.kind == Kind::Receive ? "from" : "to", peer,
+        lent_.devices[static_cast<std::size_t>(channel.rail)]->label(), epoch_,
+        ibv_wc_status_str(completion.status), completion.vendor_err));
+}
+
+std::vector<int> VerbsPush::pending() const {
+    if (state_ == State::Idle) return {};
+    std::vector<int> peers;
+    for (const Target& target : targets_)
+        if (target.senders_left > 0) peers.push_back(target.rank);
+    for (const Receiver& receiver : receivers_)
+        if (!receiver.is_done()) peers.push_back(receiver.peer());
+    std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    return peers;
+}
+
+}  // namespace weightlift::transport::verbs

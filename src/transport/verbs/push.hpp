@@ -1,0 +1,87 @@
+// A push over queue pairs: the source posts, the destination counts what arrives.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "receiver.hpp"
+#include "rows.hpp"
+#include "sender.hpp"
+
+namespace weightlift::transport::verbs {
+
+/// Memory with its registrations, one for each device of this rank.
+struct Registered {
+    std::byte* base = nullptr;
+    Bytes bytes = 0;
+    std::vector<Region> regions;  ///< by rail
+    [[nodiscard]] LocalMemory local(int rail) const {
+        return {base, &regions[static_cast<std::size_t>(rail)]};
+    }
+    [[nodiscard]] std::vector<std::vector<std::uint32_t>> keys() const;
+    [[nodiscard]] RemoteMemory told() const;  ///< without keys
+};
+
+/// What the transport lends for the push's life.
+struct Lent {
+    const Context& context;
+    std::vector<std::unique_ptr<Device>>& devices;
+    Connections& connections;
+    const Registered& arena;
+    Bytes slot = 0;  ///< of this rank's staging
+    bool& is_abandoned;
+};
+
+class VerbsPush final : public Push {
+public:
+    /// Tells the destinations what will come in parcels, and gets their staging.
+    VerbsPush(const BoundPlan& plan, const RowRule& rows, const Lent& lent);
+    ~VerbsPush() override;
+
+    void start(std::uint64_t version, std::uint64_t epoch) override;
+    [[nodiscard]] bool test() override;
+    [[nodiscard]] std::vector<int> pending() const override;
+    [[nodiscard]] Bytes completed_bytes() const override { return completed_; }
+
+private:
+    struct Target {
+        int rank = 0;
+        Bytes outstanding = 0;
+        std::size_t senders_left = 0;
+    };
+    enum class State { Idle, Running, Dead };
+
+    void make_senders(const BoundPlan& plan, const RowRule& rows);
+    void agree_on_parcels(const BoundPlan& plan);
+    void post();
+    void poll();
+    void handle(const ibv_wc& completion);
+    [[noreturn]] void fail_completion(const ibv_wc& completion);
+
+    Lent lent_;
+    Bytes window_;
+    std::vector<Target> targets_;
+    std::vector<Sender> senders_;
+    std::vector<Receiver> receivers_;
+    std::vector<std::int32_t> index_of_channel_;  ///< into senders_ or receivers_; -1: none here
+    std::unique_ptr<memory::Arena> pack_memory_, parcel_memory_;
+    Registered pack_staging_, parcel_staging_;
+    std::map<int, RemoteMemory> parcels_at_;
+
+    State state_ = State::Idle;
+    std::uint64_t epoch_ = 0;
+    std::size_t turn_ = 0;  ///< sender whose turn it is to post
+    Bytes outstanding_ = 0;
+    std::size_t senders_left_ = 0, senders_unposted_ = 0, receivers_left_ = 0;
+    Bytes completed_ = 0;
+    mpi::Clock::time_point looked_{};  ///< for asynchronous events
+};
+
+/// Registers memory with each device.
+[[nodiscard]] Registered register_with(const std::vector<std::unique_ptr<Device>>& devices,
+                                       std::byte* base, Bytes bytes, int access, Bytes most);
+
+}  // namespace weightlift::transport::verbs

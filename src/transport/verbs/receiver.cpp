@@ -1,0 +1,71 @@
+#include "receiver.hpp"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace weightlift::transport::verbs {
+
+Receiver::Receiver(const Channel& channel, std::vector<Parcel> parcels, const std::byte* staging,
+                   Bytes slot, std::byte* arena)
+    : peer_(channel.peer),
+      parcels_(std::move(parcels)),
+      staging_(staging),
+      slot_(slot),
+      arena_(arena) {}
+
+void Receiver::start(std::uint64_t epoch) {
+    epoch_ = epoch;
+    next_parcel_ = 0;
+    has_arrived_ = false;
+}
+
+Receiver::Arrival Receiver::accept(std::uint32_t notice, const std::string& peer_label) {
+    if ((notice & kParcelBit) == 0) {
+        if (notice != notice_of(epoch_))
+            throw TransportError(fmt::format("verbs: {} has notified epoch {}, but {} is under way",
+                                             peer_label, notice, epoch_));
+        if (has_arrived_)
+            throw TransportError(
+                fmt::format("verbs: {} has notified epoch {} twice", peer_label, epoch_));
+        if (next_parcel_ != parcels_.size())
+            throw TransportError(
+                fmt::format("verbs: {} has notified epoch {} after {} of {} parcels", peer_label,
+                            epoch_, next_parcel_, parcels_.size()));
+        has_arrived_ = true;
+        return Arrival::Notice;
+    }
+    if (next_parcel_ >= parcels_.size() || notice != parcel_notice(next_parcel_))
+        throw TransportError(fmt::format("verbs: {} has sent parcel {}, but {} of {} is next",
+                                         peer_label, notice & ~kParcelBit, next_parcel_,
+                                         parcels_.size()));
+    const Parcel& parcel = parcels_[next_parcel_];
+    const std::byte* from = staging_ + next_parcel_ % kSlots * slot_;
+    std::byte* to = arena_ + parcel.dst_offset;
+    for (std::uint64_t row = 0; row < parcel.rows; ++row)
+        std::memcpy(to + row * parcel.dst_pitch, from + row * parcel.row_bytes, parcel.row_bytes);
+    ++next_parcel_;
+    return Arrival::Parcel;
+}
+
+void check_parcels(const std::vector<Parcel>& parcels, Bytes slot, Bytes region_bytes,
+                   const std::string& peer_label) {
+    for (const Parcel& parcel : parcels) {
+        const bool fits =
+            parcel.rows > 0 && parcel.row_bytes > 0 && parcel.row_bytes <= slot &&
+            parcel.rows <= slot / parcel.row_bytes && parcel.row_bytes <= region_bytes &&
+            (parcel.rows == 1 ||
+             (parcel.dst_pitch >= parcel.row_bytes &&
+              parcel.dst_pitch <= (region_bytes - parcel.row_bytes) / (parcel.rows - 1))) &&
+            parcel.dst_offset <=
+                region_bytes - parcel.row_bytes - (parcel.rows - 1) * parcel.dst_pitch;
+        if (!fits)
+            throw TransportError(
+                fmt::format("verbs: {} means to send {} rows of {} bytes with pitch {} to byte {}, "
+                            "outside a slot of {} or the region of {} bytes",
+                            peer_label, parcel.rows, parcel.row_bytes, parcel.dst_pitch,
+                            parcel.dst_offset, slot, region_bytes));
+    }
+}
+
+}  // namespace weightlift::transport::verbs

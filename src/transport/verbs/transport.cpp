@@ -1,0 +1,296 @@
+#include "transport.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "../region_key.hpp"
+#include "push.hpp"
+
+namespace weightlift::transport::verbs {
+namespace {
+
+/// Addresses and memory keys travel with the queue pairs; this one proves that both mean the same
+/// region.
+struct Key {
+    static constexpr std::uint32_t kTag = 0x76727331;  // "vrs1"
+    std::int32_t rank = -1;
+    std::int32_t unused = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t nonce = 0;
+};
+
+constexpr Bytes kPage = 4096;
+
+class VerbsTransport final : public Transport {
+public:
+    explicit VerbsTransport(const Context& context)
+        : context_(context), devices_(open_devices(context)) {}
+
+    [[nodiscard]] std::string_view name() const override { return "verbs"; }
+    [[nodiscard]] const Capabilities& capabilities() const override {
+        return verbs::capabilities();
+    }
+    [[nodiscard]] Bytes scratch_bytes(const LinkTable& links) const override {
+        const Bytes each = channels(links) * kSlots * slot_for(links);
+        return each + probe_bytes();
+    }
+    [[nodiscard]] RegionKey register_memory(memory::Arena& arena) override {
+        WEIGHTLIFT_ENSURES(arena_ == nullptr);
+        arena_ = &arena;
+        std::random_device source;
+        nonce_ = std::uint64_t{source()} << 32 | source();
+        return pack_key(
+            Key{.rank = context_.world->rank(), .bytes = arena.bytes(), .nonce = nonce_});
+    }
+    void connect(const LinkTable& links) override;
+    [[nodiscard]] std::unique_ptr<Push> prepare(BoundPlan plan) override;
+    [[nodiscard]] Attachment attachment() const override;
+
+private:
+    static std::vector<std::unique_ptr<Device>> open_devices(const Context& context);
+    void check_key(const Destination& destination) const;
+    [[nodiscard]] RowRule row_rule(const BoundPlan& plan);
+    /// Most queue pairs that these links may get on one side.
+    [[nodiscard]] Bytes channels(const LinkTable& links) const;
+    [[nodiscard]] Bytes slot_for(const LinkTable& links) const;
+    [[nodiscard]] Bytes probe_bytes() const;
+    [[nodiscard]] Bytes smallest_region() const;
+
+    Context context_;
+    std::vector<std::unique_ptr<Device>> devices_;
+    memory::Arena* arena_ = nullptr;
+    std::uint64_t nonce_ = 0;
+    Bytes slot_ = 0;
+    std::unique_ptr<memory::Arena> probe_memory_;
+    Registered region_, probe_;
+    std::optional<Connections> connections_;
+    std::string rows_;  ///< what decided how short rows travel
+    bool is_abandoned_ = false;
+};
+
+const NicPort& usable_port(const Nic& nic, int number) {
+    if (!nic.problem.empty())
+        throw ConfigError(fmt::format("verbs: {}: {}", nic.name, nic.problem));
+    if (!nic.has_rc)
+        throw ConfigError(
+            fmt::format("verbs: {} has no reliable connections (EFA offers SRD only); "
+                        "use --transport mpi, or name another device with --nic",
+                        nic.name));
+    for (const NicPort& port : nic.ports)
+        if (port.number == number || (number == 0 && port.is_active)) {
+            if (!port.is_active)
+                throw ConfigError(fmt::format("verbs: port {} of {} is {}, not ACTIVE", number,
+                                              nic.name, port.state));
+            return port;
+        }
+    throw ConfigError(number == 0 ? fmt::format("verbs: no port of {} is active", nic.name)
+                                  : fmt::format("verbs: {} has no port {}", nic.name, number));
+}
+
+struct Wanted {
+    const Nic* nic;
+    const NicPort* port;
+};
+
+std::vector<Wanted> named(const std::vector<Nic>& nics, const std::vector<std::string>& names) {
+    std::vector<Wanted> wanted;
+    for (const std::string& text : names) {
+        const auto colon = text.find(':');
+        const std::string name = text.substr(0, colon);
+        const auto at = std::find_if(nics.begin(), nics.end(),
+                                     [&](const Nic& nic) { return nic.name == name; });
+        if (at == nics.end()) {
+            std::vector<std::string> there;
+            for (const Nic& nic : nics) there.push_back(nic.name);
+            throw ConfigError(
+                fmt::format("--nic {}: this host has {}", name, fmt::join(there, ", ")));
+        }
+        const int port = colon == std::string::npos ? 0 : std::atoi(text.c_str() + colon + 1);
+        wanted.push_back({&*at, &usable_port(*at, port)});
+    }
+    return wanted;
+}
+
+/// The rank's share of the nearest devices that can be used.
+std::vector<Wanted> nearest(const std::vector<Nic>& nics, const Context& context) {
+    std::vector<Wanted> usable;
+    std::vector<Candidate> candidates;
+    std::string refusal;
+    const std::vector<int> distances = nic_distances(nics);
+    for (std::size_t i = 0; i < nics.size(); ++i) try {
+            usable.push_back({&nics[i], &usable_port(nics[i], 0)});
+            candidates.push_back({nics[i].name, usable.back().port->number, distances[i]});
+        } catch (const ConfigError& error) {
+            refusal = error.what();
+        }
+    if (usable.empty()) throw ConfigError(refusal);
+    std::vector<Wanted> mine;
+    for (const std::size_t i : deal_nics(candidates, context.local_rank, context.local_size))
+        mine.push_back(usable[i]);
+    return mine;
+}
+
+/// What this rank attaches to: `nics` must outlive it.
+std::vector<Wanted> choose_devices(const std::vector<Nic>& nics, const Context& context) {
+    if (nics.empty())
+        throw ConfigError("verbs: " + why_no_nics() + "; or use --transport shm or mpi");
+    const VerbsOptions& options = context.verbs;
+    return options.nics.empty() ? nearest(nics, context) : named(nics, options.nics);
+}
+
+GidChoice gid_for(const Wanted& wanted, const VerbsOptions& options) {
+    return choose_gid(*wanted.nic, *wanted.port,
+                      options.gid_index < 0 ? std::nullopt : std::optional<int>(options.gid_index));
+}
+
+std::vector<std::unique_ptr<Device>> VerbsTransport::open_devices(const Context& context) {
+    const std::vector<Nic> nics = list_nics();
+    std::vector<std::unique_ptr<Device>> devices;
+    for (const Wanted& wanted : choose_devices(nics, context))
+        devices.push_back(
+            std::make_unique<Device>(*wanted.nic, *wanted.port, gid_for(wanted, context.verbs)));
+    return devices;
+}
+
+Bytes VerbsTransport::channels(const LinkTable& links) const {
+    const std::size_t peers = std::max(links.destinations.size(), links.sources.size());
+    const auto qps = static_cast<Bytes>(context_.verbs.qps > 0 ? context_.verbs.qps
+                                                               : default_queue_pairs(peers));
+    return peers * qps * devices_.size();
+}
+
+Bytes VerbsTransport::smallest_region() const {
+    Bytes least = context_.verbs.region_bytes > 0 ? context_.verbs.region_bytes : ~Bytes{0};
+    for (const auto& device : devices_)
+        if (device->nic().limits.mr_size > 0) least = std::min(least, device->nic().limits.mr_size);
+    return std::max(least / kPage * kPage, kPage);
+}
+
+Bytes VerbsTransport::slot_for(const LinkTable& links) const {
+    const Rows rows = context_.verbs.rows;
+    if (rows == Rows::Direct || rows == Rows::Gather) return 0;
+    const Bytes count = std::max<Bytes>(1, channels(links)) * kSlots;
+    // Only staging is registered in pieces of a slot; less than a page is not worth having.
+    return std::min(
+        {kSlotBytes, context_.verbs.staging_limit / count / kPage * kPage, smallest_region()});
+}
+
+Bytes VerbsTransport::probe_bytes() const { return std::min(kSlotBytes, smallest_region()); }
+
+void VerbsTransport::connect(const LinkTable& links) {
+    WEIGHTLIFT_ENSURES(arena_ != nullptr);
+    connections_.reset();
+    is_abandoned_ = false;
+    const int relaxed = context_.verbs.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0;
+    const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    // A source lets nobody write to it.
+    const int access = links.sources.empty() ? IBV_ACCESS_LOCAL_WRITE : write;
+    region_ = register_with(devices_, arena_->data(), arena_->bytes(), access | relaxed,
+                            context_.verbs.region_bytes);
+    if (!probe_memory_) {
+        probe_memory_ = memory::make_host_arena(probe_bytes());
+        probe_ = register_with(devices_, probe_memory_->data(), probe_memory_->bytes(), write, 0);
+    }
+    slot_ = slot_for(links);
+    Hello mine;
+    mine.asked_qps = context_.verbs.qps;
+    mine.slot = slot_;
+    mine.nonce = nonce_;
+    for (const auto& device : devices_) mine.rails.push_back(device->rail());
+    mine.region = region_.told();
+    mine.probe = probe_.told();
+    mine.probe.keys = probe_.keys();
+    connections_.emplace(context_, devices_, links, std::move(mine), region_.keys());
+}
+
+void VerbsTransport::check_key(const Destination& destination) const {
+    const std::string peer = context_.label(destination.rank);
+    const auto key = unpack_key<Key>(destination.key);
+    if (!key)
+        throw TransportError(
+            fmt::format("verbs: the key of {} is not one of this transport", peer));
+    if (key->rank != destination.rank)
+        throw TransportError(
+            fmt::format("verbs: the key of {} was made by {}", peer, context_.label(key->rank)));
+    const Peer* const linked = connections_->find(destination.rank);
+    if (linked == nullptr || linked->outgoing.empty())
+        throw TransportError(fmt::format("verbs: there is no connection to {}", peer));
+    if (key->nonce != linked->hello.nonce)
+        throw TransportError(fmt::format("verbs: the key of {} is of another region", peer));
+    if (key->bytes != destination.region_bytes || key->bytes != linked->hello.region.bytes)
+        throw TransportError(fmt::format("verbs: the key of {} is for a region of {} bytes, not {}",
+                                         peer, key->bytes, destination.region_bytes));
+}
+
+RowRule VerbsTransport::row_rule(const BoundPlan& plan) {
+    if (context_.verbs.rows != Rows::Auto) return fixed_rule(context_.verbs.rows);
+    if (plan.copies.empty() || slot_ == 0) return {};
+    const Peer& peer = *connections_->find(plan.destinations.front().rank);
+    const auto rail = connections_->channel(peer.outgoing.front()).rail;
+    return measure_rows(plan.copies, *devices_[static_cast<std::size_t>(rail)], *connections_, peer,
+                        probe_.local(rail), probe_.bytes, context_);
+}
+
+std::unique_ptr<Push> VerbsTransport::prepare(BoundPlan plan) {
+    WEIGHTLIFT_ENSURES(connections_.has_value());
+    if (is_abandoned_)
+        throw TransportError("verbs: the last push was given up, connect again first");
+    for (const Destination& destination : plan.destinations) check_key(destination);
+    check_bounds(plan, arena_->bytes(), context_.label);
+    const RowRule rule = row_rule(plan);
+    rows_ = rule.why;
+    return std::make_unique<VerbsPush>(plan, rule,
+                                       Lent{.context = context_,
+                                            .devices = devices_,
+                                            .connections = *connections_,
+                                            .arena = region_,
+                                            .slot = slot_,
+                                            .is_abandoned = is_abandoned_});
+}
+
+Attachment VerbsTransport::attachment() const {
+    Attachment out;
+    std::vector<std::string> names;
+    for (const auto& device : devices_) {
+        names.push_back(device->label());
+        out.traffic.push_back({device->label(), device->completed, std::nullopt});
+    }
+    out.nic = fmt::format("{}", fmt::join(names, "+"));
+    out.gid_index = devices_.front()->gid().index;
+    out.mtu = devices_.front()->port().mtu;
+    out.registration = "host";
+    out.rows = rows_;
+    out.queue_pairs = connections_ ? connections_->size() : 0;
+    return out;
+}
+
+}  // namespace
+
+const Capabilities& capabilities() {
+    static const Capabilities value{.host_memory = true,
+                                    .one_sided = true,
+                                    .ordering = Ordering::PerChannel,
+                                    .notify = Notify::LastPerChannel,
+                                    .imm_bits = 31,
+                                    .max_sge = 16};
+    return value;
+}
+
+std::string problem(const Context& context) try {
+    const std::vector<Nic> nics = list_nics();
+    for (const Wanted& wanted : choose_devices(nics, context))
+        static_cast<void>(gid_for(wanted, context.verbs));
+    return "";
+} catch (const Error& error) {
+    return error.what();
+}
+
+std::unique_ptr<Transport> make(const Context& context) {
+    return std::make_unique<VerbsTransport>(context);
+}
+
+}  // namespace weightlift::transport::verbs
