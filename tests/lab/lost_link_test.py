@@ -1,0 +1,118 @@
+"""Links and ranks that are lost in mid-push. Trainers and rollouts sit on the two ends of a link."""
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+import lab
+import launch
+import one_tensor
+
+MIB = 1 << 20
+# A push takes about a second: what happens once it has begun to send happens before its end.
+PUSH_BYTES = 64 * MIB
+MID_PUSH = 8 * MIB
+TIMEOUT = 15  # seconds: of a phase of the push
+SLACK = 20    # seconds: to end all processes, under emulation
+RANK = r"rank {} \(host \S+\)"
+
+
+class LostLink(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.output = os.path.join(self.folder, "a.h5")
+
+    def sides(self, *arguments, rollouts=1, total_bytes=PUSH_BYTES, **different):
+        """different: arguments of one role."""
+        scene = one_tensor.write(one_tensor.columns(total_bytes, 4096, 1, rollouts), self.folder)
+        common = [*scene, "--transport", lab.TRANSPORT, "--verify", "full", "--warmup", 0,
+                  "--timeout", f"{TIMEOUT}s", "--output", self.output, *arguments]
+        return {"trainer": (1, [*common, "--nic", "rxe0", *different.get("trainer", ())]),
+                "rollout": (rollouts, [*common, "--nic", "rxp0", *different.get("rollout", ())])}
+
+    def start(self, line):
+        job = lab.Job(line)
+        self.addCleanup(job.kill)
+        job.wait_for_traffic("roce0", MID_PUSH)
+        return job
+
+    def finish(self, job):
+        begin = time.monotonic()
+        result = job.result()
+        self.assertLess(time.monotonic() - begin, TIMEOUT + SLACK, result)
+        return result
+
+    def shown(self):
+        """The summary of the file that is left, finished or not."""
+        for path in (self.output, self.output + ".part"):
+            if os.path.exists(path):
+                shown = launch.run("show", "--json", "--allow-partial", path)
+                self.assertEqual(shown.code, 0, shown)
+                return shown.json()
+        self.fail("there is no results file")
+
+    def assert_peer_is_named(self, result, rank):
+        self.assertRegex("\n".join(result.sentences), RANK.format(rank), result)
+
+    def test_far_link_down_in_mid_push_is_an_error_that_names_the_peer(self):
+        job = self.start(lab.groups(self.sides("--iterations", 100)))
+        self.addCleanup(lab.shell, "ip link set peer0 up; softroce-routes")
+        lab.shell("ip link set peer0 down")
+        result = self.finish(job)
+        self.assertNotIn(result.code, (0, 6), result)
+        self.assert_peer_is_named(result, "[01]")
+        self.assertNotEqual(self.shown()["status"], "complete")
+
+    def test_link_that_comes_back_in_200_ms_loses_nothing(self):
+        job = self.start(lab.groups(self.sides("--iterations", 4)))
+        lab.shell("ip link set peer0 down; sleep 0.2; ip link set peer0 up; softroce-routes")
+        result = job.result()
+        self.assertEqual(result.code, 0, result)
+        case, = self.shown()["cases"]
+        self.assertEqual((case["iterations"], case["wrong"]), (4, 0))
+
+    def test_loss_of_5_percent_never_corrupts(self):
+        for netdev in ("roce0", "peer0"):
+            lab.shell(f"tc qdisc add dev {netdev} root netem loss 5%")
+            self.addCleanup(lab.shell, f"tc qdisc del dev {netdev} root")
+        result = lab.run(lab.groups(self.sides("--iterations", 3, total_bytes=4 * MIB)))
+        if result.code == 0:
+            case, = self.shown()["cases"]
+            self.assertEqual((case["iterations"], case["wrong"]), (3, 0))
+        else:
+            self.assertNotEqual(result.code, 6, result)
+            self.assert_peer_is_named(result, "[01]")
+
+    def survivors_of(self, victim):
+        """mpirun lets the others live: each has to notice by itself."""
+        line = lab.groups(self.sides("--iterations", 100, rollouts=2), wrapper=lab.TELL)
+        job = self.start(["--enable-recovery", *line])
+        os.kill(job.pid(victim), signal.SIGKILL)
+        result = self.finish(job)
+        self.assert_peer_is_named(result, victim)
+        told = lab.codes_told(result)
+        # The launcher may be gone before the last shell has spoken.
+        self.assertTrue(set(told) - {victim}, result)
+        self.assertNotIn(0, told.values(), result)
+        self.assertNotEqual(self.shown()["status"], "complete")
+
+    def test_killed_rollout_is_noticed_by_the_trainer(self):
+        self.survivors_of(2)
+
+    def test_killed_trainer_is_noticed_by_the_rollouts(self):
+        self.survivors_of(0)
+
+    def test_unequal_queue_pairs_are_refused(self):
+        result = lab.run(lab.groups(self.sides(trainer=("--qps", 2), rollout=("--qps", 3))))
+        self.assertEqual(result.code, 2, result)
+        said = "\n".join(result.sentences)
+        self.assertIn("--qps", said)
+        for text in (r"\b2\b", r"\b3\b"):
+            self.assertRegex(said, text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

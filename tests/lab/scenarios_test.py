@@ -1,0 +1,113 @@
+"""The end-to-end pushes of tests/end_to_end over verbs, in every way two ranks can be connected.
+
+WEIGHTLIFT_LAB_ALL=1: every scenario in each of them, not only over one device.
+"""
+import os
+import tempfile
+import unittest
+
+import lab
+import launch
+import push_test
+from scenarios import SCENARIOS
+
+# Sides that are cut otherwise, experts, stages of odd sizes: in few ranks.
+FEW = [scenario for scenario in SCENARIOS
+       if scenario.name in ("more rollouts than trainers", "first and last stage of their own size")]
+assert len(FEW) == 2
+ALL = os.environ.get("WEIGHTLIFT_LAB_ALL") == "1"
+
+
+class OverVerbs(push_test.Push):
+    transports = (lab.TRANSPORT,)
+    flags = ()
+
+    def launch(self, trainers, rollouts, *arguments):
+        return launch.mpirun(trainers + rollouts, "push", *arguments, "--timeout", "60s", *self.flags,
+                             deadline=lab.SLOW)
+
+
+class OneDevice(OverVerbs):
+    flags = ("--nic", "rxe0")
+
+
+class Few(OverVerbs):
+    """Where the connections differ and nothing else does."""
+    scenarios = SCENARIOS if ALL else FEW
+    test_tiny_deepseek_reaches_16_rollouts_from_8_trainers = None
+    test_results_open_in_h5py = None
+
+
+class Striped(Few):
+    flags = ("--nic", "rxe0,rxe1")
+
+
+class ShortQueues(Few):
+    flags = ("--nic", "rxe0", "--qps", "3", "--chunk", "1kB", "--depth", "8")
+
+
+class Ipv4(Few):
+    def setUp(self):
+        super().setUp()
+        self.flags = ("--nic", "rxe0", "--gid-index", lab.gid_index("rxe0", "ipv4"))
+
+
+class Ipv6(Few):
+    def setUp(self):
+        super().setUp()
+        self.flags = ("--nic", "rxe0", "--gid-index", lab.gid_index("rxe0", "ipv6"))
+
+
+class Ends(Few):
+    """Trainers and rollouts on the two ends of a link: what is sent has to cross it."""
+    nics = {"trainer": ("rxe0",), "rollout": ("rxp0",)}
+    family = "ipv4"
+    crossed = ("roce0",)
+
+    def launch(self, trainers, rollouts, *arguments):
+        sides = {}
+        for role, ranks in (("trainer", trainers), ("rollout", rollouts)):
+            devices = self.nics[role]
+            sides[role] = (ranks, [*arguments, "--timeout", "60s", "--nic", ",".join(devices),
+                                   "--gid-index", lab.gid_index(devices[0], self.family)])
+        before = [lab.netdev_counter(netdev, "tx_bytes") for netdev in self.crossed]
+        result = lab.run(lab.groups(sides))
+        for netdev, sent in zip(self.crossed, before):
+            self.assertGreater(lab.netdev_counter(netdev, "tx_bytes"), sent + 10000, netdev)
+        return result
+
+
+class EndsIpv6(Ends):
+    family = "ipv6"
+
+
+class EndsStriped(Ends):
+    nics = {"trainer": ("rxe0", "rxe1"), "rollout": ("rxp0", "rxp1")}
+    crossed = ("roce0", "roce1")
+
+
+class TwoHosts(Few):
+    """Two virtual machines: what a rank knows of its host, its devices and its memory is its own."""
+    scenarios = FEW
+    nics = "rxe0"
+
+    def setUp(self):
+        # A folder that both machines see.
+        self.folder = tempfile.TemporaryDirectory(dir="/run/softroce")
+        self.addCleanup(self.folder.cleanup)
+
+    def launch(self, trainers, rollouts, *arguments):
+        arguments = [*arguments, "--timeout", "60s", "--nic", self.nics]
+        hosts = {"trainer": f"node0:{trainers}", "rollout": f"node1:{rollouts}"}
+        return lab.run(lab.groups({"trainer": (trainers, arguments), "rollout": (rollouts, arguments)},
+                                  launcher_flags={role: ("--host", hosts[role]) for role in hosts}))
+
+
+class TwoHostsStriped(TwoHosts):
+    scenarios = FEW[:1]
+    nics = "rxe0,rxe1"
+    test_layout_files_of_a_made_up_architecture_are_enough = None
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
