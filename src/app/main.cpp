@@ -17,10 +17,11 @@ usage:
   mpirun -n RANKS weightlift push --model MODEL --trainer tp=8 --rollout tp=16 [flags]
   weightlift plan --model MODEL --trainer … --rollout … [flags]    what would be pushed, no MPI needed
   weightlift show FILE [--allow-partial]                           print a results file
+  [mpirun -n RANKS] weightlift doctor [--json]                     is this machine, or are these, fit for a push
   weightlift COMMAND --help | weightlift --version
 
-exit codes: 0 right; 1 internal; 2 usage or configuration; 4 transport; 5 deadline or lost peer;
-            6 wrong data; 8 results file
+exit codes: 0 right; 1 internal; 2 usage or configuration; 3 preflight (doctor); 4 transport;
+            5 deadline or lost peer; 6 wrong data; 8 results file
 )";
 
 int dispatch(int argc, char** argv) {
@@ -39,11 +40,14 @@ int dispatch(int argc, char** argv) {
     if (all.front() == "show") return app::run_show(arguments);
 #if WEIGHTLIFT_WITH_MPI
     if (all.front() == "push") return app::run_push(arguments, &argc, &argv);
+    if (all.front() == "doctor") return app::run_doctor(arguments, &argc, &argv);
 #else
-    if (all.front() == "push")
-        throw ConfigError("push needs MPI, and this build has none (WEIGHTLIFT_WITH_MPI=OFF)");
+    if (all.front() == "push" || all.front() == "doctor")
+        throw ConfigError(fmt::format(
+            "{} needs MPI, and this build has none (WEIGHTLIFT_WITH_MPI=OFF)", all.front()));
 #endif
-    constexpr std::string_view kCommands[] = {"push", "plan", "show", "--help", "--version"};
+    constexpr std::string_view kCommands[] = {"push",   "plan",   "show",
+                                              "doctor", "--help", "--version"};
     throw ConfigError(fmt::format("unknown command '{}'{}", all.front(),
                                   app::suggestion(all.front(), kCommands)));
 }

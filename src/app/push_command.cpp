@@ -17,6 +17,7 @@
 #include "case_table.hpp"
 #include "catalog.hpp"
 #include "commands.hpp"
+#include "lost_peer.hpp"
 #include "push_options.hpp"
 #include "run_info.hpp"
 #include "text.hpp"
@@ -284,16 +285,6 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
     const ExitCode code = is_wrong ? ExitCode::WrongData : ExitCode::Ok;
     agreement.run("results file", [&](const mpi::Deadline&) { reporter.finish(code); });
     return static_cast<int>(code);
-}
-
-/// A lost peer: rank 0 speaks, and the others only where it is rank 0 that is missing.
-[[noreturn]] void abort_all(const mpi::Communicator& world, ExitCode code,
-                            const std::string& message) {
-    const bool has_root = message.find(world.label(0)) == std::string::npos;
-    // Rank 0 is to have said it before the launcher ends it.
-    if (world.rank() != 0 && has_root) std::this_thread::sleep_for(std::chrono::seconds(1));
-    if (world.rank() == 0 || !has_root) fmt::print(stderr, "weightlift: {}\n", message);
-    world.abort(code);
 }
 
 /// Everything between MPI_Init and MPI_Finalize.

@@ -25,11 +25,10 @@ std::string first_line(const char* path) {
     return line;
 }
 
-/// Locking and crash promises differ between file systems, so the results say where they were
-/// written.
-std::string file_system(const std::string& path) {
+}  // namespace
+
+std::string file_system(const std::string& folder) {
     struct statfs info {};
-    const auto folder = std::filesystem::path(path).parent_path();
     if (statfs(folder.empty() ? "." : folder.c_str(), &info) != 0) return "unknown";
     switch (static_cast<unsigned long>(info.f_type)) {
         case 0x6969: return "nfs";
@@ -45,8 +44,6 @@ std::string file_system(const std::string& path) {
     }
 }
 
-}  // namespace
-
 record::RunInfo make_run_info(const Arguments& arguments, const std::string& labels,
                               const std::string& path) {
     record::RunInfo run;
@@ -60,7 +57,9 @@ record::RunInfo make_run_info(const Arguments& arguments, const std::string& lab
     utsname system{};
     if (uname(&system) == 0)
         run.provenance.emplace_back("kernel", fmt::format("{} {}", system.sysname, system.release));
-    run.provenance.emplace_back("results_file_system", file_system(path));
+    // Locking and crash promises differ between them.
+    run.provenance.emplace_back("results_file_system",
+                                file_system(std::filesystem::path(path).parent_path()));
     for (const char* name :
          {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_PARTITION",
           "SLURM_NNODES", "SLURM_NTASKS", "SLURM_CLUSTER_NAME", "OMP_NUM_THREADS", "OMPI_MCA_pml",

@@ -18,4 +18,7 @@ namespace weightlift::app {
 /// default results/<model>-<time>.h5, whose folder is made.
 [[nodiscard]] std::string results_path(const std::string& output, const std::string& model);
 
+/// Name of the file system that holds a folder: "ext", "nfs", … or its number.
+[[nodiscard]] std::string file_system(const std::string& folder);
+
 }  // namespace weightlift::app

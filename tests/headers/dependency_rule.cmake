@@ -13,7 +13,7 @@ set(third_party "<(hdf5|H5[A-Za-z]*|mpi|cuda|nccl|infiniband)[a-z_]*(\\.h|/)")
 set(home_of_hdf5 record/h5)
 set(home_of_H5 record/h5)
 set(home_of_mpi mpi transport/mpi)
-set(home_of_infiniband transport/verbs)
+set(home_of_infiniband transport/verbs transport/nics)
 set(home_of_cuda cuda)
 set(home_of_nccl transport/nccl)
 
