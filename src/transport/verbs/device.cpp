@@ -87,7 +87,9 @@ void Device::check_events() const {
     ibv_async_event event{};
     while (ibv_get_async_event(context_.get(), &event) == 0) {
         ibv_ack_async_event(&event);
-        if (is_fatal(event.event_type))
+        const bool is_other_port =
+            event.event_type == IBV_EVENT_PORT_ERR && event.element.port_num != port_.number;
+        if (is_fatal(event.event_type) && !is_other_port)
             throw TransportError(fmt::format("verbs: {} reports: {}", label(),
                                              ibv_event_type_str(event.event_type)));
     }
