@@ -84,6 +84,8 @@ QueuePair::QueuePair(Device& device, Shape shape, const VerbsOptions& options, b
               .receives = least(granted.cap.max_recv_wr, shape.receives),
               .sge = least(granted.cap.max_send_sge, shape.sge),
               .inline_bytes = least(granted.cap.max_inline_data, shape.inline_bytes)};
+    // A full request fits also where the queue is counted in slots of 64 bytes (see sender.cpp).
+    shape_.sge = std::min(shape_.sge, 4 * shape_.sends - 2);
 
     ibv_qp_attr init{};
     init.qp_state = IBV_QPS_INIT;
