@@ -16,7 +16,7 @@ namespace weightlift::fake {
 struct Gid {
     std::array<std::uint8_t, 16> bytes{};  ///< all zero: an empty slot of the table
     ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
-    std::uint32_t interface = 1;  ///< of the netdev; 0: none, or of another network namespace
+    std::uint32_t interface = 1;  ///< netdev "fakeN", which has the address; 0: of none seen here
 };
 [[nodiscard]] Gid ipv4_gid(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d);
 [[nodiscard]] Gid infiniband_gid(std::uint64_t subnet, std::uint64_t guid);
@@ -47,7 +47,7 @@ struct Device {
     std::uint32_t vendor = 0x02c9, part = 4129;
 };
 
-/// One Ethernet port with the address 10.0.`subnet`.1.
+/// One Ethernet port with the address 10.0.`subnet`.1 on netdev "fake`subnet`".
 [[nodiscard]] Device roce_device(const std::string& name, std::uint8_t subnet);
 /// One InfiniBand port that has `lid`.
 [[nodiscard]] Device infiniband_device(const std::string& name, std::uint16_t lid);
@@ -87,6 +87,16 @@ struct ImmediateFault {
     std::uint32_t value = 0;  ///< of Replace, host order
 };
 void disturb_immediate(const ImmediateFault& fault);
+
+/// Immediate values delivered so far, and requests posted to a queue pair (in order of creation).
+[[nodiscard]] std::uint64_t immediates();
+[[nodiscard]] std::uint64_t posted(int queue_pair);
+
+/// All remote keys given out so far are void.
+void revoke_remote_keys();
+
+/// While true, no packet reaches its peer.
+void lose_packets(bool all);
 
 /// The `nth` registration (from 0) fails with `error`.
 void fail_registration(std::uint64_t nth, int error);

@@ -35,8 +35,9 @@ Device roce_device(const std::string& name, std::uint8_t subnet) {
     link_local.bytes[15] = 1;
     Gid version_1 = ipv4_gid(10, 0, subnet, 1);
     version_1.type = IBV_GID_TYPE_ROCE_V1;
-    return {.name = name,
-            .ports = {{.gids = {link_local, Gid{}, version_1, ipv4_gid(10, 0, subnet, 1)}}}};
+    Gid version_2 = ipv4_gid(10, 0, subnet, 1);
+    link_local.interface = version_1.interface = version_2.interface = subnet;
+    return {.name = name, .ports = {{.gids = {link_local, Gid{}, version_1, version_2}}}};
 }
 
 Device infiniband_device(const std::string& name, std::uint16_t lid) {
@@ -58,8 +59,9 @@ void begin(Scenario scenario) {
     for (const Device& device : scenario.devices) {
         auto adapter = std::make_unique<Adapter>();
         adapter->is = device;
-        adapter->node_type = IBV_NODE_CA;
-        adapter->transport_type = IBV_TRANSPORT_IB;
+        // EFA, which has no reliable connections, calls itself unspecified.
+        adapter->node_type = device.has_rc ? IBV_NODE_CA : IBV_NODE_UNSPECIFIED;
+        adapter->transport_type = device.has_rc ? IBV_TRANSPORT_IB : IBV_TRANSPORT_UNSPECIFIED;
         const auto index = all.adapters.size();
         device.name.copy(adapter->name, sizeof adapter->name - 1);
         ("uverbs" + std::to_string(index)).copy(adapter->dev_name, sizeof adapter->dev_name - 1);
@@ -77,6 +79,21 @@ void fail_work(const WorkFault& fault) { world().work_faults.push_back(fault); }
 void disturb_immediate(const ImmediateFault& fault) { world().immediate_faults.push_back(fault); }
 
 void fail_registration(std::uint64_t nth, int error) { world().registration_faults[nth] = error; }
+
+std::uint64_t immediates() { return world().immediates; }
+
+std::uint64_t posted(int queue_pair) {
+    for (const auto& adapter : world().adapters)
+        for (const auto& each : adapter->queue_pairs)
+            if (each->order == queue_pair) return each->next_request;
+    return 0;
+}
+
+void revoke_remote_keys() {
+    for (auto& adapter : world().adapters) adapter->by_remote_key.clear();
+}
+
+void lose_packets(bool all) { world().loses_packets = all; }
 
 void raise(std::size_t device, ibv_event_type event, std::size_t element) {
     Adapter& adapter = *world().adapters.at(device);

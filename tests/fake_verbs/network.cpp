@@ -138,7 +138,7 @@ bool step() {
 
 QueuePair* peer_of(const QueuePair& queue_pair) {
     const Port& from = port_of(queue_pair);
-    if (from.state != IBV_PORT_ACTIVE) return nullptr;
+    if (from.state != IBV_PORT_ACTIVE || world().loses_packets) return nullptr;
     for (auto& adapter : world().adapters) {
         const auto found = adapter->by_number.find(queue_pair.attributes.dest_qp_num);
         if (found != adapter->by_number.end() && fit_together(queue_pair, *found->second))

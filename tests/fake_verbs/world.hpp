@@ -123,6 +123,7 @@ struct World {
     int next_order = 0;
     std::uint32_t next_key = 1;
     std::uint64_t registrations = 0, immediates = 0;
+    bool loses_packets = false;
     std::vector<WorkFault> work_faults;
     std::vector<ImmediateFault> immediate_faults;
     std::map<std::uint64_t, int> registration_faults;
