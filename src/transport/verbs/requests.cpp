@@ -112,7 +112,8 @@ private:
 
     /// Borders of the peer's pieces do not matter: it cuts the rows out itself.
     void parcels(const Copy& copy, bool is_strided_here) {
-        const std::uint64_t step = rules_.slot / copy.row_bytes;
+        const Bytes most = std::min(rules_.slot, std::max(rules_.chunk, copy.row_bytes));
+        const std::uint64_t step = most / copy.row_bytes;
         for (std::uint64_t row = 0; row < copy.rows; row += step) {
             Request request = rows_of(copy, row, std::min(step, copy.rows - row));
             request.is_parcel = true;
