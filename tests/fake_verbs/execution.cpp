@@ -45,20 +45,16 @@ void finish(QueuePair& queue_pair, ibv_wc_status status) {
 using Pieces = std::vector<std::pair<std::byte*, std::size_t>>;
 std::optional<Pieces> local_pieces(QueuePair& queue_pair, Request& request) {
     if ((request.wr.send_flags & IBV_SEND_INLINE) != 0) {
-        request.bytes = static_cast<std::uint32_t>(request.inlined.size());
         return Pieces{{request.inlined.data(), request.inlined.size()}};
     }
     const unsigned access = request.wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
     Pieces pieces;
-    std::uint64_t bytes = 0;
     for (const ibv_sge& sge : request.sges) {
         std::byte* at = reach(adapter_of(queue_pair.context), queue_pair.pd, sge.addr, sge.length,
                               sge.lkey, access, false);
         if (at == nullptr) return std::nullopt;
         pieces.emplace_back(at, sge.length);
-        bytes += sge.length;
     }
-    request.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, UINT32_MAX));
     return pieces;
 }
 
@@ -81,7 +77,7 @@ void deliver(QueuePair& requester, QueuePair& responder, const Request& request,
     completion.places = responder.promised = responder.next_held;
     completion.wc.wr_id = receive.id;
     completion.wc.opcode = is_send(request) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
-    completion.wc.byte_len = request.bytes;
+    completion.wc.byte_len = static_cast<std::uint32_t>(request.bytes);
     completion.wc.qp_num = responder.qp_num;
     completion.wc.src_qp = requester.qp_num;
     if (has_immediate(request)) {
@@ -93,7 +89,7 @@ void deliver(QueuePair& requester, QueuePair& responder, const Request& request,
 }
 
 /// A send's bytes into the receive's pieces. False where they don't fit.
-bool scatter(QueuePair& responder, const Pieces& from, std::uint32_t bytes) {
+bool scatter(QueuePair& responder, const Pieces& from, std::uint64_t bytes) {
     std::vector<std::byte> message;
     message.reserve(bytes);
     for (const auto& [at, length] : from) message.insert(message.end(), at, at + length);

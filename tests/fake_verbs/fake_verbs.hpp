@@ -113,6 +113,7 @@ struct Counters {
     std::uint64_t doorbells = 0;  ///< calls of ibv_post_send
     std::uint64_t requests = 0, sges = 0, signaled = 0, receives = 0;
     int most_sges = 0;                                       ///< of one request
+    std::uint64_t most_bytes = 0;                            ///< of one request
     std::map<ibv_wr_opcode, std::uint64_t> executed, bytes;  ///< by opcode
     std::uint64_t placed_bytes = 0;                          ///< written into this device's regions
     std::uint64_t immediates = 0;                            ///< delivered by this device
@@ -120,6 +121,8 @@ struct Counters {
     std::uint64_t refused = 0;  ///< requests that ibv_post_send did not take
 };
 [[nodiscard]] const Counters& counters(std::size_t device);
+/// Most bytes that were posted and not acknowledged at one time, over all devices.
+[[nodiscard]] std::uint64_t most_outstanding();
 
 struct Objects {
     std::size_t lists = 0, contexts = 0, domains = 0, regions = 0, channels = 0,

@@ -124,6 +124,8 @@ void raise(std::size_t device, ibv_event_type event, std::size_t element) {
 
 const Counters& counters(std::size_t device) { return world().adapters.at(device)->counters; }
 
+std::uint64_t most_outstanding() { return world().most_outstanding; }
+
 Objects objects() {
     Objects sum{.lists = world().lists};
     for (const auto& adapter : world().adapters) {

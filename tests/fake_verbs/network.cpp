@@ -82,7 +82,7 @@ void complete_request(QueuePair& of, const Request& request, ibv_wc_status statu
         const bool is_read = request.wr.opcode == IBV_WR_RDMA_READ;
         completion.wc.opcode =
             is_send ? IBV_WC_SEND : (is_read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE);
-        completion.wc.byte_len = request.bytes;
+        completion.wc.byte_len = static_cast<std::uint32_t>(request.bytes);
     } else {
         completion.wc.opcode = IBV_WC_DRIVER1;  // not valid, so nobody may read it
         completion.wc.vendor_err = 0x88;
@@ -93,6 +93,7 @@ void complete_request(QueuePair& of, const Request& request, ibv_wc_status statu
 void acknowledge(QueuePair& of) {
     const Request request = std::move(of.executed.front());
     of.executed.pop_front();
+    world().outstanding -= request.bytes;
     const bool is_wrong = request.status != IBV_WC_SUCCESS;
     if (is_wrong || (request.wr.send_flags & IBV_SEND_SIGNALED) != 0)
         complete_request(of, request, request.status);
@@ -115,6 +116,7 @@ void flush_one(QueuePair& of) {
     if (requests.empty() || (!of.receives.empty() && draw(2) == 0)) return flush_receive(of);
     const Request request = std::move(requests.front());
     requests.pop_front();
+    world().outstanding -= request.bytes;
     complete_request(of, request, IBV_WC_WR_FLUSH_ERR);
 }
 

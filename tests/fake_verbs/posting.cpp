@@ -58,7 +58,11 @@ void accept(QueuePair& queue_pair, const ibv_send_wr& wr, std::uint32_t slots) {
     const bool is_signaled = (request.wr.send_flags & IBV_SEND_SIGNALED) != 0;
     queue_pair.send_slots.push_back({request.number, slots, is_signaled});
     queue_pair.slots_taken += slots;
+    for (const ibv_sge& sge : request.sges) request.bytes += sge.length;
+    world().outstanding += request.bytes;
+    world().most_outstanding = std::max(world().most_outstanding, world().outstanding);
     Counters& counters = adapter_of(queue_pair.context).counters;
+    counters.most_bytes = std::max<std::uint64_t>(counters.most_bytes, request.bytes);
     ++counters.requests;
     counters.sges += static_cast<std::uint64_t>(wr.num_sge);
     counters.signaled += is_signaled ? 1 : 0;

@@ -96,12 +96,18 @@ void drop_completions(const QueuePair& queue_pair) {
         });
 }
 
+void forget_work(QueuePair& queue_pair) {
+    for (const auto* list : {&queue_pair.posted, &queue_pair.executed})
+        for (const Request& request : *list) world().outstanding -= request.bytes;
+    queue_pair.posted.clear();
+    queue_pair.executed.clear();
+}
+
 /// All work is forgotten without a completion.
 void reset(QueuePair& queue_pair) {
     stop(queue_pair);
     drop_completions(queue_pair);
-    queue_pair.posted.clear();
-    queue_pair.executed.clear();
+    forget_work(queue_pair);
     queue_pair.receives.clear();
     queue_pair.send_slots.clear();
     queue_pair.slots_taken = queue_pair.receives_taken = 0;
@@ -200,6 +206,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
     auto& queue_pair = *static_cast<QueuePair*>(qp);
     auto& adapter = adapter_of(qp->context);
     stop(queue_pair);
+    forget_work(queue_pair);
     forget_events(*static_cast<Context*>(qp->context), qp);
     if (!world().scenario.keeps_completions) drop_completions(queue_pair);
     for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) --static_cast<CompletionQueue*>(cq)->users;

@@ -59,7 +59,7 @@ struct Request {
     std::vector<ibv_sge> sges;
     std::vector<std::byte> inlined;
     std::uint32_t slots = 1;
-    std::uint32_t bytes = 0;
+    std::uint64_t bytes = 0;
     ibv_wc_status status = IBV_WC_SUCCESS;  ///< once executed
 };
 
@@ -123,6 +123,7 @@ struct World {
     int next_order = 0;
     std::uint32_t next_key = 1;
     std::uint64_t registrations = 0, immediates = 0;
+    std::uint64_t outstanding = 0, most_outstanding = 0;  ///< bytes
     bool loses_packets = false;
     std::vector<WorkFault> work_faults;
     std::vector<ImmediateFault> immediate_faults;
