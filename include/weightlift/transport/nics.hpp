@@ -101,15 +101,17 @@ struct Rail {
     std::int32_t prefix_length = -1;  ///< RoCE: of the address; -1 unknown
     std::uint16_t lid = 0;
     std::int32_t mtu = 0;
-    double rate = 0;  ///< bytes per second; 0: unknown
+    double rate = 0;        ///< bytes per second; 0: unknown
+    bool is_spare = false;  ///< dealt to another rank of the node, but can be used
 };
 struct RailPair {
     int source = 0, destination = 0;  ///< indices into the two lists
     double rate = 0;                  ///< the smaller; 0: unknown
 };
-/// Pure, and equal on both ends. Rails of one subnet are paired (each rail as seldom as possible);
-/// where no two are of one subnet, rail i goes with rail i (routed fabrics). Only rails of the same
-/// link layer pair. Empty where nothing can.
+/// Pure, and equal on both ends. Rails of one subnet are paired (each rail as seldom as possible),
+/// spare ones where no others are of one subnet: networks of two rails need not be connected. Where
+/// no two at all are of one subnet, rail i goes with rail i (routed fabrics). Only rails of the
+/// same link layer pair. Empty where nothing can.
 [[nodiscard]] std::vector<RailPair> pair_rails(std::span<const Rail> source,
                                                std::span<const Rail> destination);
 

@@ -35,8 +35,9 @@ bool is_one_subnet(const Rail& a, const Rail& b) {
 
 /// Every rail that fits any gets a partner: first each source its least used destination, then
 /// each destination still without one its least used source.
+template <class Fits>
 std::vector<RailPair> pair_by(std::span<const Rail> source, std::span<const Rail> destination,
-                              bool (*fits)(const Rail&, const Rail&)) {
+                              const Fits& fits) {
     std::vector<RailPair> pairs;
     std::vector<int> source_uses(source.size()), destination_uses(destination.size());
     const auto least_used = [](const std::vector<int>& uses, auto&& is_candidate) {
@@ -69,8 +70,22 @@ std::vector<RailPair> pair_by(std::span<const Rail> source, std::span<const Rail
 }  // namespace
 
 std::vector<RailPair> pair_rails(std::span<const Rail> source, std::span<const Rail> destination) {
-    auto pairs = pair_by(source, destination, is_one_subnet);
-    return pairs.empty() ? pair_by(source, destination, can_reach) : pairs;
+    const auto own = [](bool (*fits)(const Rail&, const Rail&)) {
+        return [fits](const Rail& a, const Rail& b) {
+            return !a.is_spare && !b.is_spare && fits(a, b);
+        };
+    };
+    // A pair of two spare rails would be nobody's share.
+    const auto with_spare = [](bool (*fits)(const Rail&, const Rail&)) {
+        return [fits](const Rail& a, const Rail& b) {
+            return !(a.is_spare && b.is_spare) && fits(a, b);
+        };
+    };
+    auto pairs = pair_by(source, destination, own(is_one_subnet));
+    if (pairs.empty()) pairs = pair_by(source, destination, with_spare(is_one_subnet));
+    if (pairs.empty()) pairs = pair_by(source, destination, own(can_reach));
+    if (pairs.empty()) pairs = pair_by(source, destination, with_spare(can_reach));
+    return pairs;
 }
 
 }  // namespace weightlift::transport

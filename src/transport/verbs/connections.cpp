@@ -66,8 +66,6 @@ void put(mpi::Writer& out, const Hello& hello) {
     out.put(hello.slot);
     out.put(hello.nonce);
     out.put_all(std::span(hello.rails));
-    put(out, hello.region);
-    put(out, hello.probe);
 }
 
 void get(mpi::Reader& in, Hello& hello) {
@@ -76,8 +74,6 @@ void get(mpi::Reader& in, Hello& hello) {
     in.get(hello.slot);
     in.get(hello.nonce);
     in.get_all(hello.rails);
-    get(in, hello.region);
-    get(in, hello.probe);
 }
 
 std::map<int, mpi::Bytestring> exchange(const Context& context, std::span<const int> to,
@@ -125,7 +121,7 @@ int default_queue_pairs(std::size_t peers) {
 
 Connections::Connections(const Context& context, std::vector<std::unique_ptr<Device>>& devices,
                          const LinkTable& links, Hello mine,
-                         const std::vector<std::vector<std::uint32_t>>& keys)
+                         const std::function<Offer(const std::vector<bool>&)>& offer)
     : context_(context), devices_(devices) {
     const std::vector<int> destinations = ranks_of(links.destinations);
     const std::vector<int> sources = ranks_of(links.sources);
@@ -135,29 +131,36 @@ Connections::Connections(const Context& context, std::vector<std::unique_ptr<Dev
     mine.auto_qps = default_queue_pairs(std::max(destinations.size(), sources.size()));
 
     const auto hellos =
-        exchange(context, linked, linked, kHelloTag, "exchange of devices", [&](int peer) {
-            Hello told = mine;
-            if (std::binary_search(sources.begin(), sources.end(), peer)) told.region.keys = keys;
+        exchange(context, linked, linked, kHelloTag, "exchange of devices", [&](int) {
             mpi::Writer out;
-            put(out, told);
+            put(out, mine);
             return out.take();
         });
     for (const auto& [rank, bytes] : hellos) {
         mpi::Reader in(bytes, "description of devices");
         get(in, peers_[rank].hello);
     }
+    Offer offered;
     const auto endpoints =
         exchange(context, linked, linked, kEndpointTag, "exchange of queue pairs", [&](int peer) {
             if (channels_.empty()) {
                 for (const int rank : destinations) plan_channels(rank, false, mine);
                 for (const int rank : sources) plan_channels(rank, true, mine);
                 open_channels();
+                std::vector<bool> used(devices_.size(), false);
+                for (const Channel& channel : channels_)
+                    used[static_cast<std::size_t>(channel.rail)] = true;
+                offered = offer(used);
             }
             mpi::Writer out;
             for (const auto* list : {&peers_[peer].outgoing, &peers_[peer].incoming}) {
                 std::vector<Endpoint> told;
                 for (const std::uint32_t id : *list) told.push_back(channels_[id].pair->endpoint());
                 out.put_all(std::span<const Endpoint>(told));
+            }
+            if (!peers_[peer].incoming.empty()) {
+                put(out, offered.region);
+                put(out, offered.probe);
             }
             return out.take();
         });
@@ -166,13 +169,17 @@ Connections::Connections(const Context& context, std::vector<std::unique_ptr<Dev
         std::vector<Endpoint> theirs_out, theirs_in;
         in.get_all(theirs_out);
         in.get_all(theirs_in);
-        const Peer& peer = peers_[rank];
+        Peer& peer = peers_[rank];
         if (theirs_in.size() != peer.outgoing.size() || theirs_out.size() != peer.incoming.size())
             throw TransportError(fmt::format(
                 "verbs: {} and {} do not agree on the number of their queue pairs: {} and {} "
                 "outgoing, {} and {} incoming",
                 context.label(context.world->rank()), context.label(rank), peer.outgoing.size(),
                 theirs_in.size(), peer.incoming.size(), theirs_out.size()));
+        if (!peer.outgoing.empty()) {
+            get(in, peer.offer.region);
+            get(in, peer.offer.probe);
+        }
         const auto connect = [&](const std::vector<std::uint32_t>& ids,
                                  const std::vector<Endpoint>& theirs) {
             for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -236,6 +243,11 @@ void Connections::open_channels() {
 Connections::~Connections() {
     channels_.clear();
     for (const auto& device : devices_) device->drop_queues();
+}
+
+bool Connections::uses(int rail) const {
+    return std::any_of(channels_.begin(), channels_.end(),
+                       [rail](const Channel& channel) { return channel.rail == rail; });
 }
 
 const Peer* Connections::find(int rank) const {

@@ -50,8 +50,11 @@ struct Hello {
     Bytes slot = 0;           ///< most bytes of a parcel that it takes; 0: none
     std::uint64_t nonce = 0;  ///< of its region, as in the region's key
     std::vector<Rail> rails;
-    RemoteMemory region;  ///< keys only where the receiver writes to it
-    RemoteMemory probe;   ///< scratch that may be written to at any time
+};
+/// And, once both know which rails they use with each other, to those that write to it.
+struct Offer {
+    RemoteMemory region;
+    RemoteMemory probe;  ///< scratch that may be written to at any time
 };
 void put(mpi::Writer& out, const RemoteMemory& memory);
 void get(mpi::Reader& in, RemoteMemory& memory);
@@ -73,6 +76,7 @@ struct Channel {
 
 struct Peer {
     Hello hello;
+    Offer offer;
     std::vector<std::uint32_t> outgoing, incoming;  ///< channels
 };
 
@@ -88,11 +92,11 @@ struct Peer {
 
 class Connections {
 public:
-    /// Collective over the ranks of `links`. `mine` without auto_qps and keys, which depend on the
-    /// links and the peer. `keys` are of this rank's region.
+    /// Collective over the ranks of `links`. `mine` without auto_qps, which depends on the links.
+    /// `offer` is asked once for this rank's memory, with keys for the rails that are used.
     Connections(const Context& context, std::vector<std::unique_ptr<Device>>& devices,
                 const LinkTable& links, Hello mine,
-                const std::vector<std::vector<std::uint32_t>>& keys);
+                const std::function<Offer(const std::vector<bool>& used)>& offer);
     ~Connections();
     Connections(const Connections&) = delete;
     Connections& operator=(const Connections&) = delete;
@@ -100,6 +104,7 @@ public:
     [[nodiscard]] const Peer* find(int rank) const;
     [[nodiscard]] Channel& channel(std::uint32_t id) { return channels_[id]; }
     [[nodiscard]] std::size_t size() const { return channels_.size(); }
+    [[nodiscard]] bool uses(int rail) const;
     /// Takes what belongs to no push: credits and their completions. False: it is a push's.
     [[nodiscard]] bool take(const ibv_wc& completion);
     /// Sends the credits owed on an incoming channel, as far as its queue has room.

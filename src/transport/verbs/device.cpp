@@ -59,8 +59,12 @@ TransportError system_error(const std::string& what, int error) {
     return TransportError(fmt::format("verbs: {}: {}", what, std::strerror(error)));
 }
 
-Device::Device(Nic nic, const NicPort& port, GidChoice gid)
-    : nic_(std::move(nic)), port_(port), gid_(std::move(gid)), context_(open(nic_.name)) {
+Device::Device(Nic nic, const NicPort& port, GidChoice gid, bool is_spare)
+    : nic_(std::move(nic)),
+      port_(port),
+      gid_(std::move(gid)),
+      is_spare_(is_spare),
+      context_(open(nic_.name)) {
     // Events are looked for between pushes' polls, never waited for.
     const int flags = ::fcntl(context_->async_fd, F_GETFL);
     if (flags < 0 || ::fcntl(context_->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
@@ -80,7 +84,8 @@ Rail Device::rail() const {
             .prefix_length = prefix,
             .lid = port_.lid,
             .mtu = port_.mtu,
-            .rate = port_.rate};
+            .rate = port_.rate,
+            .is_spare = is_spare_};
 }
 
 void Device::check_events() const {
@@ -120,21 +125,16 @@ void Device::drop_queues() {
     room_ = 0;
 }
 
-Region::Region(const Device& device, std::byte* base, Bytes bytes, int access, Bytes most) {
-    constexpr Bytes kPage = 4096;
-    const Bytes limit = device.nic().limits.mr_size;
-    piece_ = std::min(limit > 0 ? limit : ~Bytes{0}, most > 0 ? most : ~Bytes{0});
-    // Borders on pages: no page belongs to two pieces.
-    piece_ =
-        std::min(std::max(piece_ / kPage * kPage, kPage), round_up(std::max(bytes, kPage), kPage));
+Region::Region(const Device& device, std::byte* base, Bytes bytes, int access, Bytes piece)
+    : piece_(piece) {
     for (Bytes at = 0; at < bytes; at += piece_) {
         const Bytes n = std::min(piece_, bytes - at);
-        MemoryPtr piece(ibv_reg_mr(device.domain(), base + at, n, access));
-        if (!piece)
+        MemoryPtr memory(ibv_reg_mr(device.domain(), base + at, n, access));
+        if (!memory)
             throw system_error(fmt::format("cannot register {} of memory with {}{}", human_bytes(n),
                                            device.label(), locked_memory_limit()),
                                errno);
-        pieces_.push_back(std::move(piece));
+        pieces_.push_back(std::move(memory));
     }
 }
 

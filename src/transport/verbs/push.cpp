@@ -18,29 +18,29 @@ constexpr std::chrono::milliseconds kEventInterval{1};
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> Registered::keys() const {
-    std::vector<std::vector<std::uint32_t>> all;
-    for (const Region& region : regions) all.push_back(region.remote_keys());
-    return all;
+Registered::Registered(const std::vector<std::unique_ptr<Device>>& devices, std::byte* base,
+                       Bytes bytes, int access, Bytes most, Bytes unit)
+    : base_(base), bytes_(bytes), access_(access), regions_(devices.size()) {
+    piece_ = most > 0 ? most : ~Bytes{0};
+    for (const auto& device : devices)
+        if (device->nic().limits.mr_size > 0)
+            piece_ = std::min(piece_, device->nic().limits.mr_size);
+    piece_ = std::max(piece_ / unit * unit, unit);
+}
+
+void Registered::add(const Device& device, std::size_t rail) {
+    if (!regions_[rail])
+        regions_[rail] = std::make_unique<Region>(device, base_, bytes_, access_, piece_);
 }
 
 RemoteMemory Registered::told() const {
-    return {.base = reinterpret_cast<std::uint64_t>(base),
-            .bytes = bytes,
-            .piece = regions.front().piece(),
-            .keys = {}};
-}
-
-Registered register_with(const std::vector<std::unique_ptr<Device>>& devices, std::byte* base,
-                         Bytes bytes, int access, Bytes most) {
-    // Pieces are the same with every device, so that a request fits whichever it goes through.
-    Bytes piece = most > 0 ? most : ~Bytes{0};
-    for (const auto& device : devices)
-        if (device->nic().limits.mr_size > 0) piece = std::min(piece, device->nic().limits.mr_size);
-    Registered out{base, bytes, {}};
-    for (const auto& device : devices)
-        out.regions.emplace_back(*device, base, bytes, access, piece);
-    return out;
+    RemoteMemory memory{.base = reinterpret_cast<std::uint64_t>(base_),
+                        .bytes = bytes_,
+                        .piece = piece_,
+                        .keys = {}};
+    for (const auto& region : regions_)
+        memory.keys.push_back(region ? region->remote_keys() : std::vector<std::uint32_t>{});
+    return memory;
 }
 
 VerbsPush::VerbsPush(const BoundPlan& plan, const RowRule& rows, const Lent& lent)
@@ -55,7 +55,7 @@ void VerbsPush::make_senders(const BoundPlan& plan, const RowRule& rows) {
     CutRules rules{.chunk = options.chunk > 0 ? options.chunk : MiB,
                    .sge = ~std::uint64_t{0},
                    .slot = lent_.slot,
-                   .src_piece = lent_.arena.regions.front().piece(),
+                   .src_piece = lent_.arena.piece(),
                    .dst_piece = {},
                    .packs = [&](Bytes row) { return rows.choose(row).packs; },
                    .unpacks = [&](Bytes row) { return rows.choose(row).unpacks; }};
@@ -66,7 +66,7 @@ void VerbsPush::make_senders(const BoundPlan& plan, const RowRule& rows) {
     std::vector<std::size_t> first_sender;
     for (const Destination& destination : plan.destinations) {
         const Peer& peer = *lent_.connections.find(destination.rank);
-        rules.dst_piece.push_back(peer.hello.region.piece);
+        rules.dst_piece.push_back(peer.offer.region.piece);
         rules.slot = std::min(rules.slot, peer.hello.slot);
         first_sender.push_back(senders_.size());
         auto& channels = rates.emplace_back();
@@ -110,26 +110,21 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
             first_slot[rank] = slots;
             for (std::size_t i = 0; i < lent_.connections.find(rank)->incoming.size(); ++i) {
                 in.get_all(parcels.emplace_back());
-                check_parcels(parcels.back(), lent_.slot, lent_.arena.bytes,
+                check_parcels(parcels.back(), lent_.slot, lent_.arena.bytes(),
                               lent_.context.label(rank));
                 if (!parcels.back().empty()) slots += kSlots;
             }
         }
         if (slots == 0) return;
         parcel_memory_ = memory::make_host_arena(slots * lent_.slot);
-        parcel_staging_ =
-            register_with(lent_.devices, parcel_memory_->data(), parcel_memory_->bytes(),
-                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, lent_.slot);
+        parcel_staging_ = stage(*parcel_memory_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     };
     bool is_prepared = false;
     const auto replies = exchange(lent_.context, plan.sources, to, kStagingTag,
                                   "exchange of staging", [&](int rank) {
                                       if (!std::exchange(is_prepared, true)) prepare_staging();
                                       RemoteMemory memory;
-                                      if (slots > 0) {
-                                          memory = parcel_staging_.told();
-                                          memory.keys = parcel_staging_.keys();
-                                      }
+                                      if (slots > 0) memory = parcel_staging_.told();
                                       mpi::Writer out;
                                       out.put(first_slot[rank]);
                                       put(out, memory);
@@ -141,8 +136,7 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
         if (sender.packs()) packing += kSlots;
     if (packing > 0) {
         pack_memory_ = memory::make_host_arena(packing * lent_.slot);
-        pack_staging_ = register_with(lent_.devices, pack_memory_->data(), pack_memory_->bytes(),
-                                      IBV_ACCESS_LOCAL_WRITE, lent_.slot);
+        pack_staging_ = stage(*pack_memory_, IBV_ACCESS_LOCAL_WRITE);
     }
     packing = 0;
     for (const Destination& destination : plan.destinations) {
@@ -159,7 +153,7 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
                          .staging = sender.packs() ? pack_staging_.local(rail) : LocalMemory{},
                          .staging_offset = packing * lent_.slot,
                          .slot = lent_.slot,
-                         .region = peer.hello.region,
+                         .region = peer.offer.region,
                          .parcels = there,
                          .parcels_offset = slot_there * peer.hello.slot,
                          .parcels_slot = peer.hello.slot});
@@ -173,12 +167,23 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
         for (const std::uint32_t id : lent_.connections.find(source)->incoming) {
             index_of_channel_[id] = static_cast<std::int32_t>(receivers_.size());
             const bool has_parcels = !parcels[next].empty();
-            receivers_.emplace_back(lent_.connections.channel(id), std::move(parcels[next]),
-                                    slots > 0 ? parcel_staging_.base + slot * lent_.slot : nullptr,
-                                    lent_.slot, lent_.arena.base);
+            receivers_.emplace_back(
+                lent_.connections.channel(id), std::move(parcels[next]),
+                slots > 0 ? parcel_staging_.base() + slot * lent_.slot : nullptr, lent_.slot,
+                lent_.arena.base());
             if (has_parcels) slot += kSlots;
             ++next;
         }
+}
+
+/// Registered with the devices in use.
+Registered VerbsPush::stage(memory::Arena& memory, int access) const {
+    Registered staging(lent_.devices, memory.data(), memory.bytes(), access, 0, lent_.slot);
+    for (std::uint32_t id = 0; id < lent_.connections.size(); ++id) {
+        const auto rail = static_cast<std::size_t>(lent_.connections.channel(id).rail);
+        staging.add(*lent_.devices[rail], rail);
+    }
+    return staging;
 }
 
 VerbsPush::~VerbsPush() {

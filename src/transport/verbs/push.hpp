@@ -13,16 +13,31 @@
 
 namespace weightlift::transport::verbs {
 
-/// Memory with its registrations, one for each device of this rank.
-struct Registered {
-    std::byte* base = nullptr;
-    Bytes bytes = 0;
-    std::vector<Region> regions;  ///< by rail
+/// Memory with its registrations, one for each device of this rank that is used.
+class Registered {
+public:
+    Registered() = default;
+    /// Pieces are the same with every device, so that a request fits whichever it goes through:
+    /// the least of what they allow and `most` (0: no more than that), in whole `unit`s, which are
+    /// whole pages: no page belongs to two pieces, and no slot of staging.
+    Registered(const std::vector<std::unique_ptr<Device>>& devices, std::byte* base, Bytes bytes,
+               int access, Bytes most, Bytes unit = 4096);
+    /// Where it is not registered with that device yet.
+    void add(const Device& device, std::size_t rail);
+
+    [[nodiscard]] std::byte* base() const { return base_; }
+    [[nodiscard]] Bytes bytes() const { return bytes_; }
+    [[nodiscard]] Bytes piece() const { return piece_; }
     [[nodiscard]] LocalMemory local(int rail) const {
-        return {base, &regions[static_cast<std::size_t>(rail)]};
+        return {base_, regions_[static_cast<std::size_t>(rail)].get()};
     }
-    [[nodiscard]] std::vector<std::vector<std::uint32_t>> keys() const;
-    [[nodiscard]] RemoteMemory told() const;  ///< without keys
+    [[nodiscard]] RemoteMemory told() const;
+
+private:
+    std::byte* base_ = nullptr;
+    Bytes bytes_ = 0, piece_ = 0;
+    int access_ = 0;
+    std::vector<std::unique_ptr<Region>> regions_;  ///< by rail
 };
 
 /// What the transport lends for the push's life.
@@ -56,6 +71,7 @@ private:
 
     void make_senders(const BoundPlan& plan, const RowRule& rows);
     void agree_on_parcels(const BoundPlan& plan);
+    [[nodiscard]] Registered stage(memory::Arena& memory, int access) const;
     void post();
     void poll();
     void handle(const ibv_wc& completion);
@@ -79,9 +95,5 @@ private:
     Bytes completed_ = 0;
     mpi::Clock::time_point looked_{};  ///< for asynchronous events
 };
-
-/// Registers memory with each device.
-[[nodiscard]] Registered register_with(const std::vector<std::unique_ptr<Device>>& devices,
-                                       std::byte* base, Bytes bytes, int access, Bytes most);
 
 }  // namespace weightlift::transport::verbs

@@ -33,13 +33,14 @@ using MemoryPtr = std::unique_ptr<ibv_mr, Closer<&ibv_dereg_mr>>;
 /// One port of one NIC, opened.
 class Device {
 public:
-    Device(Nic nic, const NicPort& port, GidChoice gid);
+    Device(Nic nic, const NicPort& port, GidChoice gid, bool is_spare);
 
     [[nodiscard]] std::string label() const;  ///< "mlx5_0:1"
     [[nodiscard]] const Nic& nic() const { return nic_; }
     [[nodiscard]] const NicPort& port() const { return port_; }
     [[nodiscard]] const GidChoice& gid() const { return gid_; }
     [[nodiscard]] Rail rail() const;
+    [[nodiscard]] bool is_spare() const { return is_spare_; }
     [[nodiscard]] ibv_context* context() const { return context_.get(); }
     [[nodiscard]] ibv_pd* domain() const { return domain_.get(); }
 
@@ -58,19 +59,19 @@ private:
     Nic nic_;
     NicPort port_;
     GidChoice gid_;
+    bool is_spare_;
     ContextPtr context_;
     DomainPtr domain_;
     std::vector<QueuePtr> queues_;
     int room_ = 0;  ///< in the last queue
 };
 
-/// Memory registered with one device, in pieces no longer than it allows.
+/// Memory registered with one device, in pieces of `piece` bytes.
 class Region {
 public:
-    /// `most` bytes a piece (0: the device's limit); access as ibv_access_flags.
-    Region(const Device& device, std::byte* base, Bytes bytes, int access, Bytes most);
+    /// access as ibv_access_flags.
+    Region(const Device& device, std::byte* base, Bytes bytes, int access, Bytes piece);
 
-    [[nodiscard]] Bytes piece() const { return piece_; }
     [[nodiscard]] std::uint32_t local_key(Bytes offset) const {
         return pieces_[offset / piece_]->lkey;
     }

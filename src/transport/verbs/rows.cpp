@@ -158,7 +158,7 @@ RowRule measure_rows(std::span<const Copy> copies, Device& device, Connections& 
     Channel* channel = nullptr;
     for (const std::uint32_t id : peer.outgoing)
         if (channel == nullptr) channel = &connections.channel(id);
-    Prober prober(device, connections, *channel, peer.hello.probe, scratch, scratch_bytes, context);
+    Prober prober(device, connections, *channel, peer.offer.probe, scratch, scratch_bytes, context);
     const double bulk = prober.rate(scratch_bytes / 2, 1);
     std::vector<std::string> texts;
     for (const auto& [bytes, size] : sizes) {

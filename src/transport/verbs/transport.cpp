@@ -43,6 +43,7 @@ public:
         arena_ = &arena;
         std::random_device source;
         nonce_ = std::uint64_t{source()} << 32 | source();
+        register_with_own();
         return pack_key(
             Key{.rank = context_.world->rank(), .bytes = arena.bytes(), .nonce = nonce_});
     }
@@ -52,6 +53,7 @@ public:
 
 private:
     static std::vector<std::unique_ptr<Device>> open_devices(const Context& context);
+    void register_with_own();
     void check_key(const Destination& destination) const;
     [[nodiscard]] RowRule row_rule(const BoundPlan& plan);
     /// Most queue pairs that these links may get on one side.
@@ -94,6 +96,7 @@ const NicPort& usable_port(const Nic& nic, int number) {
 struct Wanted {
     const Nic* nic;
     const NicPort* port;
+    bool is_spare = false;
 };
 
 std::vector<Wanted> named(const std::vector<Nic>& nics, const std::vector<std::string>& names) {
@@ -115,22 +118,26 @@ std::vector<Wanted> named(const std::vector<Nic>& nics, const std::vector<std::s
     return wanted;
 }
 
-/// The rank's share of the nearest devices that can be used.
+/// The nearest devices that can be used; all but the rank's share of them are spare.
 std::vector<Wanted> nearest(const std::vector<Nic>& nics, const Context& context) {
     std::vector<Wanted> usable;
     std::vector<Candidate> candidates;
     std::string refusal;
     const std::vector<int> distances = nic_distances(nics);
     for (std::size_t i = 0; i < nics.size(); ++i) try {
-            usable.push_back({&nics[i], &usable_port(nics[i], 0)});
+            usable.push_back({&nics[i], &usable_port(nics[i], 0), true});
             candidates.push_back({nics[i].name, usable.back().port->number, distances[i]});
         } catch (const ConfigError& error) {
             refusal = error.what();
         }
     if (usable.empty()) throw ConfigError(refusal);
-    std::vector<Wanted> mine;
+    int least = candidates.front().distance;
+    for (const Candidate& candidate : candidates) least = std::min(least, candidate.distance);
     for (const std::size_t i : deal_nics(candidates, context.local_rank, context.local_size))
-        mine.push_back(usable[i]);
+        usable[i].is_spare = false;
+    std::vector<Wanted> mine;
+    for (std::size_t i = 0; i < usable.size(); ++i)
+        if (candidates[i].distance == least) mine.push_back(usable[i]);
     return mine;
 }
 
@@ -151,8 +158,8 @@ std::vector<std::unique_ptr<Device>> VerbsTransport::open_devices(const Context&
     const std::vector<Nic> nics = list_nics();
     std::vector<std::unique_ptr<Device>> devices;
     for (const Wanted& wanted : choose_devices(nics, context))
-        devices.push_back(
-            std::make_unique<Device>(*wanted.nic, *wanted.port, gid_for(wanted, context.verbs)));
+        devices.push_back(std::make_unique<Device>(
+            *wanted.nic, *wanted.port, gid_for(wanted, context.verbs), wanted.is_spare));
     return devices;
 }
 
@@ -181,30 +188,40 @@ Bytes VerbsTransport::slot_for(const LinkTable& links) const {
 
 Bytes VerbsTransport::probe_bytes() const { return std::min(kSlotBytes, smallest_region()); }
 
+void VerbsTransport::register_with_own() {
+    const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    // A source lets nobody write to it. Relaxed ordering is right: every byte is written once a
+    // push, and only completions are trusted.
+    const int access = (context_.is_written_to ? write : IBV_ACCESS_LOCAL_WRITE) |
+                       (context_.verbs.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
+    region_ =
+        Registered(devices_, arena_->data(), arena_->bytes(), access, context_.verbs.region_bytes);
+    probe_memory_ = memory::make_host_arena(probe_bytes());
+    probe_ = Registered(devices_, probe_memory_->data(), probe_memory_->bytes(), write, 0);
+    for (std::size_t rail = 0; rail < devices_.size(); ++rail)
+        if (!devices_[rail]->is_spare()) region_.add(*devices_[rail], rail);
+}
+
 void VerbsTransport::connect(const LinkTable& links) {
     WEIGHTLIFT_ENSURES(arena_ != nullptr);
+    WEIGHTLIFT_ENSURES(context_.is_written_to || links.sources.empty());
     connections_.reset();
     is_abandoned_ = false;
-    const int relaxed = context_.verbs.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0;
-    const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-    // A source lets nobody write to it.
-    const int access = links.sources.empty() ? IBV_ACCESS_LOCAL_WRITE : write;
-    region_ = register_with(devices_, arena_->data(), arena_->bytes(), access | relaxed,
-                            context_.verbs.region_bytes);
-    if (!probe_memory_) {
-        probe_memory_ = memory::make_host_arena(probe_bytes());
-        probe_ = register_with(devices_, probe_memory_->data(), probe_memory_->bytes(), write, 0);
-    }
     slot_ = slot_for(links);
     Hello mine;
     mine.asked_qps = context_.verbs.qps;
     mine.slot = slot_;
     mine.nonce = nonce_;
     for (const auto& device : devices_) mine.rails.push_back(device->rail());
-    mine.region = region_.told();
-    mine.probe = probe_.told();
-    mine.probe.keys = probe_.keys();
-    connections_.emplace(context_, devices_, links, std::move(mine), region_.keys());
+    connections_.emplace(context_, devices_, links, std::move(mine),
+                         [this](const std::vector<bool>& used) {
+                             for (std::size_t rail = 0; rail < used.size(); ++rail) {
+                                 if (!used[rail]) continue;
+                                 region_.add(*devices_[rail], rail);
+                                 probe_.add(*devices_[rail], rail);
+                             }
+                             return Offer{region_.told(), probe_.told()};
+                         });
 }
 
 void VerbsTransport::check_key(const Destination& destination) const {
@@ -221,7 +238,7 @@ void VerbsTransport::check_key(const Destination& destination) const {
         throw TransportError(fmt::format("verbs: there is no connection to {}", peer));
     if (key->nonce != linked->hello.nonce)
         throw TransportError(fmt::format("verbs: the key of {} is of another region", peer));
-    if (key->bytes != destination.region_bytes || key->bytes != linked->hello.region.bytes)
+    if (key->bytes != destination.region_bytes || key->bytes != linked->offer.region.bytes)
         throw TransportError(fmt::format("verbs: the key of {} is for a region of {} bytes, not {}",
                                          peer, key->bytes, destination.region_bytes));
 }
@@ -232,7 +249,7 @@ RowRule VerbsTransport::row_rule(const BoundPlan& plan) {
     const Peer& peer = *connections_->find(plan.destinations.front().rank);
     const auto rail = connections_->channel(peer.outgoing.front()).rail;
     return measure_rows(plan.copies, *devices_[static_cast<std::size_t>(rail)], *connections_, peer,
-                        probe_.local(rail), probe_.bytes, context_);
+                        probe_.local(rail), probe_.bytes(), context_);
 }
 
 std::unique_ptr<Push> VerbsTransport::prepare(BoundPlan plan) {
@@ -255,7 +272,10 @@ std::unique_ptr<Push> VerbsTransport::prepare(BoundPlan plan) {
 Attachment VerbsTransport::attachment() const {
     Attachment out;
     std::vector<std::string> names;
-    for (const auto& device : devices_) {
+    // Only what queue pairs go through.
+    for (std::size_t rail = 0; rail < devices_.size(); ++rail) {
+        const auto& device = devices_[rail];
+        if (!connections_ || !connections_->uses(static_cast<int>(rail))) continue;
         names.push_back(device->label());
         out.traffic.push_back({device->label(), device->completed, std::nullopt});
     }

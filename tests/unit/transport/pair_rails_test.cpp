@@ -10,10 +10,14 @@ namespace weightlift::transport {
 namespace {
 
 Rail roce(const std::string& address, int prefix_length = -1, double rate = 50e9) {
-    return {LinkLayer::Ethernet, gid_of(address), prefix_length, 0, 4096, rate};
+    return {LinkLayer::Ethernet, gid_of(address), prefix_length, 0, 4096, rate, false};
 }
 Rail ib(const std::string& gid, std::uint16_t lid, double rate = 50e9) {
-    return {LinkLayer::InfiniBand, gid_of(gid), -1, lid, 4096, rate};
+    return {LinkLayer::InfiniBand, gid_of(gid), -1, lid, 4096, rate, false};
+}
+Rail spare(Rail rail) {
+    rail.is_spare = true;
+    return rail;
 }
 Rail of_unknown_link() {
     Rail rail;
@@ -71,6 +75,18 @@ TEST(PairRails, pairs_by_subnet_and_uses_every_rail_evenly) {
         {"link-local ones are all of one subnet",
          {roce("fe80::1"), roce("fe80::2")},
          {roce("fe80::3"), roce("fe80::4")},
+         {{0, 0}, {1, 1}}},
+        {"spare rails stay out where own ones meet",
+         {roce("10.0.1.1", 24), spare(roce("10.0.2.1", 24))},
+         {roce("10.0.1.2", 24), spare(roce("10.0.2.2", 24))},
+         {{0, 0}}},
+        {"dealt different rails: each has a spare one that meets the other's",
+         {roce("10.0.1.1", 24), spare(roce("10.0.2.1", 24))},
+         {spare(roce("10.0.1.2", 24)), roce("10.0.2.2", 24)},
+         {{0, 0}, {1, 1}}},
+        {"two spare ones do not meet",
+         {roce("10.0.1.1", 24), spare(roce("10.0.2.1", 24)), spare(roce("10.0.3.1", 24))},
+         {spare(roce("10.0.1.2", 24)), roce("10.0.2.2", 24), spare(roce("10.0.3.2", 24))},
          {{0, 0}, {1, 1}}},
         {"routed: rail i with rail i",
          {roce("10.0.1.1", 24), roce("10.0.2.1", 24)},
