@@ -15,7 +15,7 @@ import launch
 
 if "SOFTROCE_GUEST" not in os.environ:
     raise SystemExit("to be run in a virtual machine: tests/lab/run.sh")
-TRANSPORT = os.environ.get("WL_STANDIN", "verbs")
+TRANSPORT = "verbs"
 # Emulation is slow: a push of 24 ranks takes half a minute, most of it in MPI_Init.
 SLOW = 240
 # With --enable-recovery mpirun returns 0 whatever its ranks do, so each rank's shell tells.

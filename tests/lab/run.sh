@@ -1,15 +1,16 @@
 #!/bin/bash
 # Runs test suites on software RDMA devices, in virtual machines: tests/lab/run.sh SUITE…
 #   SUITE  one of the table below; ci: what fits the time of CI; all: all of them, in full
-# The program and the tests are those of build/release. Where there can be no virtual machine this
+# The program and its tests are those of build/release, or of WEIGHTLIFT_LAB_BUILD. Where there can be no virtual machine this
 # says why and fails; with WEIGHTLIFT_SKIP_LAB=1 it runs nothing, and says that.
 # Other variables: see softroce-vm.sh. WEIGHTLIFT_LAB_OUT: a folder for the figures of the suite speed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+export WEIGHTLIFT_LAB_BUILD=${WEIGHTLIFT_LAB_BUILD:-build/release}
 
 # name | options of softroce-vm.sh | what runs in it
 suites='
-conformance|-r 1|tests/lab/conformance_test.sh build/release
+conformance|-r 1|tests/lab/conformance_test.sh
 device     |-r 1|python3 tests/lab/scenarios_test.py OneDevice
 addresses  |-r 1|python3 tests/lab/scenarios_test.py Ipv4 Ipv6
 queues     |-r 1|python3 tests/lab/scenarios_test.py ShortQueues
@@ -36,7 +37,7 @@ run_inside() { # SUITE…
     else
         flags+=(--mca btl "self,vader")
     fi
-    export WEIGHTLIFT=${WEIGHTLIFT:-$PWD/build/release/weightlift} PYTHONDONTWRITEBYTECODE=1
+    export WEIGHTLIFT=$WEIGHTLIFT_LAB_BUILD/weightlift PYTHONDONTWRITEBYTECODE=1
     export MPIEXEC="mpirun ${flags[*]}"
     for suite in "$@"; do
         read -ra command <<<"$(column "$suite" 3)"
@@ -88,7 +89,8 @@ for machine in "${machines[@]}"; do
     done
     read -ra options <<<"$machine"
     echo "== virtual machine ${options[*]}: ${together[*]}"
-    tests/lab/softroce-vm.sh "${options[@]}" -t $limit -e WEIGHTLIFT_LAB_ALL -e WEIGHTLIFT_LAB_OUT \
-        -- tests/lab/run.sh --inside "${together[@]}" || failed=$?
+    tests/lab/softroce-vm.sh "${options[@]}" -t $limit \
+        -e WEIGHTLIFT_LAB_BUILD -e WEIGHTLIFT_LAB_ALL -e WEIGHTLIFT_LAB_OUT \
+        tests/lab/run.sh --inside "${together[@]}" || failed=$?
 done
 exit "$failed"
