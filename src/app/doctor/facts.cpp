@@ -101,6 +101,10 @@ constexpr const char* kErrorCounters[] = {
     "hw_counters/local_ack_timeout_err",
     "hw_counters/rx_icrc_encapsulated",
     "hw_counters/req_transport_retries_exceeded",
+    "hw_counters/out_of_seq_request",  // from here on: rxe
+    "hw_counters/rcvd_seq_err",
+    "hw_counters/retry_exceeded_err",
+    "hw_counters/send_err",
 };
 
 void read_errors(Port& port, const std::string& folder) {

@@ -114,10 +114,9 @@ std::vector<Folded> compare_traits(std::span<const RankReport> reports) {
         }
         if (values.size() == 1) alike.push_back(known.name);
         if (values.size() < 2) continue;
-        std::string evidence = fmt::format("{} differs: ", known.name);
-        for (std::size_t i = 0; i < values.size(); ++i)
-            evidence += fmt::format("{}{} ({})", i == 0 ? "" : "; ", values[i].first,
-                                    where(values[i].second, reports));
+        std::string evidence = fmt::format("{} differs:", known.name);
+        for (const auto& [value, ranks] : values)
+            evidence += fmt::format("\n{} ({})", value, where(ranks, reports));
         folded.push_back(
             {{"alike", known.verdict, evidence, std::string(known.remedy), true}, all});
     }

@@ -41,7 +41,7 @@ public:
         std::vector<std::string> parts;
         for (const auto& [saying, names] : sayings_)
             parts.push_back(fmt::format("{}: {}", fmt::join(names, ", "), saying));
-        return fmt::format("{}", fmt::join(parts, "; "));
+        return fmt::format("{}", fmt::join(parts, "\n"));
     }
 
 private:

@@ -22,17 +22,19 @@ std::size_t width_of(std::string_view text) {
     }));
 }
 
-/// Breaks at spaces; every line but the first is indented.
+/// Breaks at spaces, and where the text has a line break; every line but the first is indented.
 std::string wrap(const std::string& text, std::size_t indent) {
     std::string out, line;
+    const auto end_line = [&] {
+        out += line + '\n' + std::string(indent, ' ');
+        line.clear();
+    };
     for (std::size_t at = 0; at < text.size();) {
-        const std::size_t end = std::min(text.find(' ', at), text.size());
+        const std::size_t end = std::min(text.find_first_of(" \n", at), text.size());
         const std::string word = text.substr(at, end - at);
-        if (!line.empty() && indent + width_of(line) + 1 + width_of(word) > kWidth) {
-            out += line + '\n' + std::string(indent, ' ');
-            line.clear();
-        }
+        if (!line.empty() && indent + width_of(line) + 1 + width_of(word) > kWidth) end_line();
         line += (line.empty() ? "" : " ") + word;
+        if (end < text.size() && text[end] == '\n') end_line();
         at = end + 1;
     }
     return out + line;
@@ -81,20 +83,18 @@ RankReport rank_report_from_json(std::string_view text) {
 }
 
 std::string table(std::span<const Folded> findings, std::span<const RankReport> reports) {
-    std::size_t widest = 0;
-    for (const Folded& folded : findings) widest = std::max(widest, width_of(folded.finding.check));
-    constexpr std::size_t kVerdict = 6;
-    const std::size_t indent = kVerdict + widest + 2;
+    // Printed in parts, which line up: as wide as "relaxed ordering".
+    constexpr std::size_t kVerdict = 6, kCheck = 16, kIndent = kVerdict + kCheck + 2;
     std::string out;
     for (const auto& [finding, ranks] : findings) {
         const std::string place = finding.is_joint ? "" : where(ranks, reports);
         const std::string evidence =
             place.empty() ? finding.evidence : fmt::format("{} ({})", finding.evidence, place);
         out += fmt::format("{:<6}{:<{}}  {}\n", to_string(finding.verdict), finding.check, kCheck,
-                           wrap(evidence, indent));
+                           wrap(evidence, kIndent));
         if (!finding.remedy.empty())
-            out += fmt::format("{}-> {}\n", std::string(indent, ' '),
-                               wrap(finding.remedy, indent + 3));
+            out += fmt::format("{}-> {}\n", std::string(kIndent, ' '),
+                               wrap(finding.remedy, kIndent + 3));
     }
     return out;
 }
@@ -113,7 +113,7 @@ std::string show_binary(std::uint64_t bytes) {
     constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     auto value = static_cast<double>(bytes);
     std::size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+    for (; value >= 999.5 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
     return fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 
