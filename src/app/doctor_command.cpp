@@ -3,10 +3,12 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "weightlift/mpi/communicator.hpp"
 #include "weightlift/session/agreement.hpp"
 #include "weightlift/session/topology.hpp"
+#include "weightlift/transport/registry.hpp"
 
 #include "commands.hpp"
 #include "doctor/examination.hpp"
@@ -32,6 +34,10 @@ Parsed parse_doctor(const Arguments& arguments, DoctorArguments& out) {
     std::string registered, timeout = "60s";
     CLI::App app("check that this machine, or all that a launcher starts it on, are fit for a push",
                  "[mpirun -n RANKS] weightlift doctor");
+    app.add_option("--transport", out.asked.transport,
+                   fmt::format("check for this one only: {}",
+                               fmt::join(transport::transport_names(), ", ")))
+        ->capture_default_str();
     app.add_option(
         "--register", registered,
         "bytes of weights a rank will register; checked against the locked-memory limit");
@@ -42,6 +48,8 @@ Parsed parse_doctor(const Arguments& arguments, DoctorArguments& out) {
     app.add_flag("--json", out.as_json, "machine-readable (schema weightlift-doctor/1)");
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return Parsed::HelpShown;
     fill_verbs();
+    if (out.asked.transport != "auto")
+        static_cast<void>(transport::transport_capabilities(out.asked.transport));
     if (!registered.empty()) out.asked.registered = parse_bytes(registered, "--register");
     out.timeout = parse_duration(timeout, "--timeout");
     if (out.timeout < std::chrono::milliseconds(10))

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "weightlift/base/hash.hpp"
+#include "weightlift/plan/copy.hpp"
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/statistics.hpp"
 #include "weightlift/session/session.hpp"
@@ -18,6 +19,7 @@
 #include "catalog.hpp"
 #include "commands.hpp"
 #include "lost_peer.hpp"
+#include "preflight.hpp"
 #include "push_options.hpp"
 #include "run_info.hpp"
 #include "text.hpp"
@@ -58,7 +60,12 @@ public:
                               std::move(description.setup_ns),
                               {},
                               {},
-                              std::move(description.traffic)});
+                              std::move(description.traffic),
+                              {}});
+        for (const record::Event& e : description.events) {
+            event(e.kind, e.text, e.rank);
+            if (e.kind == "fallback") fmt::print(stderr, "weightlift: note: {}\n", e.text);
+        }
     }
 
     void iteration(const Sample& sample, const session::Verification& checked) {
@@ -87,9 +94,14 @@ public:
         progress(sample);
     }
 
-    void event(const std::string& kind, const std::string& text) {
-        if (recorder_) recorder_->event({utc_now(), kind, text, 0});
-        run_.events.push_back({utc_now(), kind, text, 0});
+    void event(const std::string& kind, const std::string& text, int rank = 0) {
+        const record::Event event{utc_now(), kind, text, rank};
+        if (recorder_) recorder_->event(event);
+        run_.events.push_back(event);
+    }
+
+    void nics(std::vector<record::NicRow> rows) {
+        if (is_root_) run_.cases.front().nics = std::move(rows);
     }
 
     [[nodiscard]] bool has_mismatch() const { return has_mismatch_; }
@@ -100,6 +112,7 @@ public:
         const auto& one = run_.cases.front();
         recorder_->fingerprints(0, one.fingerprints);
         recorder_->traffic(0, one.traffic);
+        recorder_->nics(0, one.nics);
         run_.status = code == ExitCode::Ok ? "complete" : "failed";
         run_.exit_code = static_cast<int>(code);
         recorder_->finish(run_.status, code);
@@ -202,6 +215,16 @@ session::Roles make_roles(const PushArguments& a, const Scene& scene,
     return a.role.empty() ? session::default_roles(t, r) : session::roles_from(sides, t, r);
 }
 
+/// What doctor is to look at for this run.
+doctor::Asked asked_of(const PushArguments& a, const Scene& scene, const session::Roles& roles,
+                       int rank) {
+    const Rank plan_rank = roles.plan_rank[static_cast<std::size_t>(rank)];
+    const bool is_trainer = roles.side(rank) == layout::Side::Trainer;
+    const plan::ArenaMap map(is_trainer ? scene.trainer : scene.rollout,
+                             is_trainer ? plan_rank : plan_rank - roles.trainers);
+    return {a.push.transport, a.push.verbs, map.bytes(), a.output};
+}
+
 void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scene,
                const Topology& topology, const session::Roles& roles) {
     if (a.cluster.empty()) return;
@@ -239,6 +262,8 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
     });
     agreement.require_equal(mix(scene->trainer.digest(), scene->rollout.digest()), "the layout",
                             "configuration");
+    if (a.has_preflight)
+        run_preflight({agreement, watchdog, topology}, asked_of(a, *scene, roles, world.rank()));
     if (world.rank() == 0)
         for (const std::string& note : scene->notes)
             fmt::print(stderr, "weightlift: note: {}\n", note);
@@ -280,6 +305,7 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
         agreement.run("recording",
                       [&](const mpi::Deadline&) { reporter.iteration(sample, checked); });
     }
+    reporter.nics(session.nic_traffic());
     const bool is_wrong =
         world.max(reporter.has_mismatch() ? 1 : 0, mpi::Deadline(a.push.timeout), "result") == 1;
     const ExitCode code = is_wrong ? ExitCode::WrongData : ExitCode::Ok;

@@ -91,6 +91,8 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
         },
         "memcpy: also time a plain copy of the same bytes by each trainer");
     const auto fill_verbs = add_verbs_options(app, out.push.verbs);
+    app.add_flag("--preflight", out.has_preflight,
+                 "first check this run's machines, as doctor does; exit code 3 where one fails");
     app.add_flag("--json", out.as_json, "machine-readable summary on stdout instead of the table");
     app.add_flag("--quiet", out.is_quiet, "no table, no progress");
     app.add_option("--inject", injections,
@@ -174,6 +176,7 @@ std::vector<std::pair<std::string, std::uint64_t>> digests_of(const PushArgument
             {"--transport", hash_name(a.push.transport)},
             {"--verify", static_cast<std::uint64_t>(a.push.verify)},
             {"--reference", a.has_reference ? 1U : 0U},
+            {"--preflight", a.has_preflight ? 1U : 0U},
             {"--inject", hash_name(faults)},
             {"the rest of the command line", hash_name(to_json(a, false).dump())}};
 }

@@ -26,6 +26,7 @@ struct PushArguments {
     std::string cluster;                              ///< rates for the floor
     std::string labels;                               ///< free text stored with the run
     bool as_json = false, is_quiet = false, has_reference = false;
+    bool has_preflight = false;  ///< doctor's checks first
 };
 
 /// Throws ConfigError. `arguments` without "push".

@@ -56,7 +56,7 @@ Examination examine(const Ward& ward, const Asked& asked,
     if (world.rank() == 0) before_writes(out);
 
     if (world.size() > 1) {
-        mine.findings = check_writes(ward, rails, asked.verbs);
+        mine.findings = check_writes(ward, rails, asked);
         append(out.findings, fold(collect(agreement, mine)));
     }
     const mpi::Deadline deadline(agreement.timeout());

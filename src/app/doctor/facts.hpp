@@ -20,9 +20,13 @@ inline constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::
 
 /// What the user asked for, as far as checks depend on it.
 struct Asked {
+    std::string transport = "auto";   ///< what is to be used; auto: whatever there is
     transport::VerbsOptions verbs;    ///< no nics: all
     std::optional<Bytes> registered;  ///< bytes this rank will register
     std::string output;               ///< results file; empty: one in results/
+
+    [[nodiscard]] bool uses_rdma() const { return transport == "auto" || transport == "verbs"; }
+    [[nodiscard]] bool needs_rdma() const { return transport == "verbs" || !verbs.nics.empty(); }
 };
 
 struct DeviceFile {

@@ -270,13 +270,13 @@ std::vector<Trait> nic_traits(const Facts& f, const Asked& asked) {
 }  // namespace
 
 std::vector<Finding> check_nics(const Facts& f, const Asked& asked) {
+    if (!asked.uses_rdma())
+        return {{"RDMA devices", Verdict::Skip,
+                 fmt::format("not used by --transport {}", asked.transport), ""}};
+    if (f.nics.empty())
+        return {{"RDMA devices", asked.needs_rdma() ? Verdict::Fail : Verdict::Skip,
+                 "none: " + f.why_no_nics, ""}};
     std::vector<Finding> out;
-    if (f.nics.empty()) {
-        const bool is_needed = !asked.verbs.nics.empty();
-        out.push_back({"RDMA devices", is_needed ? Verdict::Fail : Verdict::Skip,
-                       "none: " + f.why_no_nics, ""});
-        return out;
-    }
     check_device_files(f, out);
     check_devices(f, out);
     check_states(f, asked, out);
@@ -302,7 +302,7 @@ RankReport check_rank(const Facts& facts, const Asked& asked) {
                           : *facts.locked_memory == kUnlimited ? "unlimited"
                                                                : show_binary(*facts.locked_memory)},
         {"RDMA devices", std::to_string(facts.nics.size())}};
-    if (!facts.nics.empty())
+    if (!facts.nics.empty() && asked.uses_rdma())
         for (Trait& trait : nic_traits(facts, asked)) report.traits.push_back(std::move(trait));
     return report;
 }

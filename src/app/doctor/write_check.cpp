@@ -268,12 +268,13 @@ std::optional<Finding> Writes::attempt(const std::string& check, std::string_vie
 }  // namespace
 
 std::vector<Finding> check_writes(const Ward& ward, const std::vector<std::string>& rails,
-                                  const transport::VerbsOptions& verbs) {
+                                  const Asked& asked) {
     const Writes writes(ward);
     std::vector<Finding> out;
     for (const std::string_view transport : transport::transport_names()) {
-        auto found =
-            transport == "verbs" ? writes.over_rails(rails, verbs) : writes.through(transport);
+        if (asked.transport != "auto" && asked.transport != transport) continue;
+        auto found = transport == "verbs" ? writes.over_rails(rails, asked.verbs)
+                                          : writes.through(transport);
         for (Finding& finding : found)
             if (!finding.is_joint || ward.agreement.world().rank() == 0)
                 out.push_back(std::move(finding));

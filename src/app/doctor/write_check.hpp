@@ -8,8 +8,8 @@
 #include "weightlift/mpi/deadline.hpp"
 #include "weightlift/session/agreement.hpp"
 #include "weightlift/session/topology.hpp"
-#include "weightlift/transport/options.hpp"
 
+#include "facts.hpp"
 #include "finding.hpp"
 
 namespace weightlift::app::doctor {
@@ -21,11 +21,11 @@ struct Ward {
     const session::Topology& topology;
 };
 
-/// Collective. Every rank writes to the next (the last one to the first) through each transport
-/// built in: shm within a host, verbs over each of `rails` (usable_rails) in turn. Returns this
-/// rank's findings. Throws DeadlineError where a rank is lost.
+/// Collective. Every rank writes to the next (the last one to the first) through the transport
+/// asked for, or each one built in: shm within a host, verbs over each of `rails` (usable_rails) in
+/// turn. Returns this rank's findings. Throws DeadlineError where a rank is lost.
 [[nodiscard]] std::vector<Finding> check_writes(const Ward& ward,
                                                 const std::vector<std::string>& rails,
-                                                const transport::VerbsOptions& verbs);
+                                                const Asked& asked);
 
 }  // namespace weightlift::app::doctor
