@@ -64,14 +64,15 @@ public:
         return sum;
     }
 
-    /// Values of `epoch` everywhere, and what must be there after its push.
+    /// Values of `epoch` everywhere; what must be there after its push is kept.
     void fill(std::uint64_t epoch) {
         std::mt19937_64 values(epoch);
         for (Bytes i = 0; i + 8 <= arena_->bytes(); i += 8) {
             const std::uint64_t value = values();
             std::memcpy(arena_->data() + i, &value, 8);
         }
-        expected_.assign(arena_->data(), arena_->data() + arena_->bytes());
+        filled_.assign(arena_->data(), arena_->data() + arena_->bytes());
+        expected_ = filled_;
         for (const Copy& copy : copies_)
             for (std::uint64_t row = 0; row < copy.rows; ++row)
                 std::memcpy(expected_.data() + copy.dst_offset + row * copy.dst_pitch,
@@ -86,12 +87,9 @@ public:
         return false;
     }
 
-    void expect_arrived() const {
-        const auto [wrong, right] =
-            std::mismatch(expected_.begin(), expected_.end(), arena_->data());
-        EXPECT_EQ(wrong - expected_.begin(), static_cast<std::ptrdiff_t>(expected_.size()))
-            << "first wrong byte";
-    }
+    void expect_arrived() const { expect(expected_); }
+    /// Since fill().
+    void expect_untouched() const { expect(filled_); }
 
     void push_and_check(Push& push, std::uint64_t epoch) {
         const Bytes before = push.completed_bytes();
@@ -104,6 +102,12 @@ public:
     }
 
 private:
+    void expect(const std::vector<std::byte>& bytes) const {
+        const auto [wrong, right] = std::mismatch(bytes.begin(), bytes.end(), arena_->data());
+        EXPECT_EQ(wrong - bytes.begin(), static_cast<std::ptrdiff_t>(bytes.size()))
+            << "first wrong byte";
+    }
+
     std::vector<Copy> copies_;
     Bytes window_;
     mpi::Communicator world_;
@@ -111,7 +115,7 @@ private:
     std::unique_ptr<memory::Arena> arena_;
     std::unique_ptr<Transport> transport_;
     RegionKey key_;
-    std::vector<std::byte> expected_;
+    std::vector<std::byte> filled_, expected_;
 };
 
 /// Copies from the lower half of an arena into the upper half, at random but disjoint places.

@@ -98,6 +98,30 @@ TEST(VerbsFaults, let_no_wrong_key_through) {
     }
 }
 
+TEST(VerbsFaults, name_the_cause_before_its_consequences) {
+    for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        fake::Scenario scenario = two_rails(seed);
+        scenario.devices.resize(1);
+        fake::begin(scenario);
+        {
+            Conditions conditions = conditions_for(seed);
+            conditions.verbs.nics = {"fake0"};
+            conditions.verbs.rows = Rows::Direct;
+            SelfPush rig(2 * kHalf, some_copies(seed), conditions);
+            const auto push = rig.prepare();
+            fake::revoke_remote_keys();
+            push->start(1, 1);
+            // Receives are flushed at the responder before the requester hears of it.
+            fake::advance(10'000);
+            const std::string error = failure_of(*push);
+            EXPECT_NE(error.find("remote access error"), std::string::npos) << error;
+            EXPECT_NE(error.find("to rank 0"), std::string::npos) << error;
+        }
+        expect_no_leak();
+    }
+}
+
 TEST(VerbsFaults, refuse_notices_that_are_duplicate_or_foreign) {
     using Kind = fake::ImmediateFault::Kind;
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
@@ -137,6 +161,25 @@ TEST(VerbsFaults, wait_for_a_notice_that_is_lost) {
         }
         expect_no_leak();
     }
+}
+
+TEST(VerbsFaults, miss_the_last_parcel) {
+    fake::begin(two_rails(1));
+    {
+        // 25 parcels of 40 rows.
+        const std::vector<Copy> copies{
+            {.src_pitch = 25, .dst_offset = kHalf, .dst_pitch = 60, .rows = 1000, .row_bytes = 25}};
+        SelfPush rig(2 * kHalf, copies,
+                     {.verbs = {.nics = {"fake0"}, .qps = 1, .chunk = 1000, .rows = Rows::Unpack}});
+        auto push = rig.prepare();
+        rig.push_and_check(*push, 1);
+        ASSERT_EQ(fake::immediates(), 26U);
+        fake::disturb_immediate({.kind = fake::ImmediateFault::Kind::Drop, .nth = 26 + 24});
+        push->start(2, 2);
+        const std::string error = failure_of(*push);
+        EXPECT_NE(error.find("after 24 of 25 parcels"), std::string::npos) << error;
+    }
+    expect_no_leak();
 }
 
 TEST(VerbsFaults, end_the_push_on_asynchronous_events) {
@@ -228,6 +271,8 @@ TEST(VerbsFaults, fence_a_push_that_is_given_up) {
             EXPECT_THROW(static_cast<void>(rig.prepare()), TransportError)
                 << "before it is connected again";
             rig.fill(2);  // the former values may not come after this
+            fake::advance(100);
+            rig.expect_untouched();
             rig.connect();
             push = rig.prepare();
             push->start(2, 2);
