@@ -63,6 +63,37 @@ std::vector<std::string> row_of(const CaseRecord& one, const Summary& s) {
             is_checked(one) ? std::to_string(s.wrong) : "N/A"};
 }
 
+/// By NIC name: bytes of all ranks, and what the ports of that name counted, each port once.
+std::string nic_lines(const std::vector<record::NicRow>& rows, const std::vector<RankInfo>& ranks) {
+    struct Total {
+        Bytes completed = 0;
+        std::size_t ranks = 0;
+        bool is_counted = true;
+        std::map<std::string, Bytes> by_host;  ///< a port counts for all ranks that use it
+    };
+    std::map<std::string, Total> totals;
+    for (const auto& row : rows) {
+        if (row.completed == 0) continue;
+        Total& total = totals[row.nic];
+        total.completed += row.completed;
+        ++total.ranks;
+        total.is_counted = total.is_counted && row.counted != kNotMeasured;
+        const auto rank = std::find_if(ranks.begin(), ranks.end(),
+                                       [&](const RankInfo& r) { return r.rank == row.rank; });
+        Bytes& counted = total.by_host[rank == ranks.end() ? "" : rank->host];
+        counted = std::max(counted, row.counted);
+    }
+    std::string text;
+    for (const auto& [nic, total] : totals) {
+        Bytes counted = 0;
+        for (const auto& [host, bytes] : total.by_host) counted += bytes;
+        text += fmt::format("sent through {}: {} in all, by {} rank{}; port counter {}\n", nic,
+                            human_bytes(total.completed), total.ranks, total.ranks == 1 ? "" : "s",
+                            total.is_counted ? human_bytes(counted) : "N/A");
+    }
+    return text;
+}
+
 std::string footer(const CaseRecord& one, const Summary& s, const std::vector<RankInfo>& ranks) {
     std::string text;
     const auto is_slowest = [&](const RankInfo& r) { return r.rank == s.slowest_rank; };
@@ -80,6 +111,7 @@ std::string footer(const CaseRecord& one, const Summary& s, const std::vector<Ra
     for (const auto& [name, total] : by_transport)
         text += fmt::format("moved by {}: {} per push, between {} pairs of ranks\n", name,
                             human_bytes(total.first), total.second);
+    text += nic_lines(one.nics, ranks);
     if (!one.fingerprints.empty()) {
         const auto equal = std::count_if(one.fingerprints.begin(), one.fingerprints.end(),
                                          [](const auto& row) { return row.equal; });

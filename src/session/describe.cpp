@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "weightlift/mpi/message.hpp"
+
 #include "state.hpp"
 
 namespace weightlift::session {
@@ -17,6 +19,47 @@ struct RankTotals {
     std::uint64_t transfers = 0, copies = 0;
     std::array<std::uint64_t, record::kSetupPhases> setup{};
 };
+
+/// What a rank says of its devices, as bytes.
+mpi::Bytestring attachments(const std::vector<Lane>& lanes, const std::string& passed_over) {
+    mpi::Writer out;
+    out.put(passed_over);
+    out.put(static_cast<std::uint32_t>(lanes.size()));
+    for (const Lane& lane : lanes) {
+        const transport::Attachment a = lane.transport->attachment();
+        for (const std::string& text : {a.nic, a.registration, a.rows}) out.put(text);
+        out.put(a.gid_index);
+        out.put(a.mtu);
+    }
+    return out.take();
+}
+
+void read_attachments(std::span<const std::byte> bytes, record::RankInfo& rank,
+                      std::vector<record::Event>& events) {
+    mpi::Reader in(bytes, "description of a rank");
+    std::string passed_over;
+    std::uint32_t lanes = 0;
+    in.get(passed_over);
+    in.get(lanes);
+    if (!passed_over.empty()) events.push_back({"", "fallback", passed_over, rank.rank});
+    for (std::uint32_t l = 0; l < lanes; ++l) {
+        std::string nic, registration, rows;
+        in.get(nic);
+        in.get(registration);
+        in.get(rows);
+        if (!nic.empty()) {
+            rank.nic = nic;
+            rank.registration = registration;
+            in.get(rank.gid_index);
+            in.get(rank.mtu);
+        } else {
+            int unused = 0;
+            in.get(unused);
+            in.get(unused);
+        }
+        if (!rows.empty()) events.push_back({"", "rows", rows, rank.rank});
+    }
+}
 
 struct Traffic {
     Rank src = 0, dst = 0;
@@ -57,6 +100,8 @@ Session::Description Session::describe() const {
     const auto totals = s.world().gather(mine, deadline, "describe");
     const auto rows =
         s.world().gather_strings(std::as_bytes(std::span(traffic)), deadline, "describe");
+    const auto attached =
+        s.world().gather_strings(attachments(s.lanes, s.passed_over), deadline, "describe");
     Description out;
     if (s.rank != 0) return out;
 
@@ -85,6 +130,7 @@ Session::Description Session::describe() const {
         rank.local_rank = s.inputs.topology.local_rank[r];
         rank.registration = "arena";
         rank.weight_bytes = t.weights;
+        read_attachments(attached[r], rank, out.events);
         out.ranks.push_back(std::move(rank));
     }
     std::vector<Bytes> lane_bytes(s.lanes.size(), 0);
@@ -115,6 +161,33 @@ Session::Description Session::describe() const {
     info.unique_bytes = s.inputs.model.bytes();
     info.plan_digest = s.digest;
     return out;
+}
+
+std::vector<record::NicRow> Session::nic_traffic() const {
+    const State& s = *state_;
+    mpi::Writer out;
+    for (const Lane& lane : s.lanes) {
+        const transport::Attachment attachment = lane.transport->attachment();
+        for (const auto& one : attachment.traffic) {
+            out.put(one.nic);
+            out.put(one.completed);
+            out.put(one.counted.value_or(record::kNotMeasured));
+        }
+    }
+    const auto all = s.world().gather_strings(out.take(), mpi::Deadline(s.options.timeout),
+                                              "traffic of devices");
+    std::vector<record::NicRow> rows;
+    for (std::size_t r = 0; r < all.size(); ++r) {
+        mpi::Reader in(all[r], "list of devices");
+        while (in.left() > 0) {
+            record::NicRow& row = rows.emplace_back();
+            row.rank = static_cast<std::int32_t>(r);
+            in.get(row.nic);
+            in.get(row.completed);
+            in.get(row.counted);
+        }
+    }
+    return rows;
 }
 
 }  // namespace weightlift::session

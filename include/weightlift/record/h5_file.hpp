@@ -21,6 +21,7 @@ struct CaseRecord {
     std::vector<Sample> samples;  ///< in order, warm-ups included
     std::vector<FingerprintRow> fingerprints;
     std::vector<TrafficRow> traffic;
+    std::vector<NicRow> nics;
 };
 
 struct RunRecord {

@@ -26,6 +26,7 @@ public:
     /// At most once per case, after its last iteration.
     virtual void fingerprints(int case_number, std::span<const FingerprintRow> rows) = 0;
     virtual void traffic(int case_number, std::span<const TrafficRow> rows) = 0;
+    virtual void nics(int case_number, std::span<const NicRow> rows) = 0;
     /// status: complete or failed. Writes summary and status, closes, syncs and gives the file its
     /// name.
     virtual void finish(std::string_view status, ExitCode exit_code) = 0;

@@ -101,6 +101,14 @@ struct TrafficRow {
     Bytes bytes = 0;
 };
 
+/// Payload that left one rank through one NIC over a whole case, warm-ups included.
+struct NicRow {
+    std::int32_t rank = 0;  ///< MPI rank
+    std::string nic;
+    Bytes completed = 0;           ///< by completions
+    Bytes counted = kNotMeasured;  ///< by the port's own counter, all its users and headers
+};
+
 struct Event {
     std::string time_utc, kind, text;  ///< kind: retry, fallback, adjustment, mismatch, failure
     std::int32_t rank = 0;

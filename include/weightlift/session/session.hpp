@@ -64,8 +64,12 @@ public:
         std::vector<record::RankInfo> ranks;
         std::vector<record::SetupTimes> setup_ns;
         std::vector<record::TrafficRow> traffic;
+        std::vector<record::Event> events;  ///< without time: adjustments, fallbacks
     };
     [[nodiscard]] Description describe() const;
+
+    /// Collective. At rank 0: what left through each NIC since set-up.
+    [[nodiscard]] std::vector<record::NicRow> nic_traffic() const;
 
     /// Collective. A plain memcpy, by each trainer at once, of as many bytes as it sends (in pieces
     /// of at most 1 GiB) between two mappings: nanoseconds of the slowest trainer,

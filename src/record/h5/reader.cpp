@@ -69,17 +69,17 @@ CaseRecord read_case(hid_t file, const CaseInfo& info, std::size_t number, bool 
         malformed(group.get(), fmt::format("is of case {}, not {}", key, info.key));
     record.setup_ns = read_setup(group.get());
     record.samples = read_samples(group.get(), partial);
-    if (has_link(file, "fingerprints")) {
-        const Handle fingerprints = open_group(file, "fingerprints");
-        if (has_link(fingerprints.get(), name.c_str()))
-            record.fingerprints =
-                read_table<FingerprintRow>(fingerprints.get(), name.c_str(), kFingerprintColumns);
-    }
-    if (has_link(file, "traffic")) {
-        const Handle traffic = open_group(file, "traffic");
-        if (has_link(traffic.get(), name.c_str()))
-            record.traffic = read_table<TrafficRow>(traffic.get(), name.c_str(), kTrafficColumns);
-    }
+    // Absent in a file that was not finished, and where there was nothing to say.
+    const auto read_rows = [&]<class Row, std::size_t N>(const char* folder, std::vector<Row>& rows,
+                                                         const Column<Row>(&columns)[N]) {
+        if (!has_link(file, folder)) return;
+        const Handle tables = open_group(file, folder);
+        if (has_link(tables.get(), name.c_str()))
+            rows = read_table<Row>(tables.get(), name.c_str(), columns);
+    };
+    read_rows("fingerprints", record.fingerprints, kFingerprintColumns);
+    read_rows("traffic", record.traffic, kTrafficColumns);
+    read_rows("nics", record.nics, kNicColumns);
     return record;
 }
 

@@ -69,6 +69,13 @@ inline constexpr Column<TrafficRow> kTrafficColumns[] = {
     {"bytes", "bytes", &TrafficRow::bytes},
 };
 
+inline constexpr Column<NicRow> kNicColumns[] = {
+    {"rank", "1", &NicRow::rank},
+    {"nic", "1", &NicRow::nic},
+    {"completed", "bytes", &NicRow::completed},
+    {"counted", "bytes", &NicRow::counted},
+};
+
 inline constexpr Column<Event> kEventColumns[] = {
     {"time_utc", "1", &Event::time_utc},
     {"kind", "1", &Event::kind},

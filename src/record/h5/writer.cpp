@@ -101,6 +101,11 @@ public:
         case_at(case_number).traffic.emplace(rows.begin(), rows.end());
     }
 
+    void nics(int case_number, std::span<const NicRow> rows) override {
+        WEIGHTLIFT_ENSURES(!case_at(case_number).nics);
+        case_at(case_number).nics.emplace(rows.begin(), rows.end());
+    }
+
     void finish(std::string_view status, ExitCode exit_code) override {
         WEIGHTLIFT_ENSURES(status == "complete" || status == "failed");
         change_file([&](hid_t file) {
@@ -120,6 +125,7 @@ private:
         std::vector<Sample> samples{};  ///< without phases, for the summary
         std::optional<std::vector<FingerprintRow>> fingerprints{};
         std::optional<std::vector<TrafficRow>> traffic{};
+        std::optional<std::vector<NicRow>> nics{};
         std::optional<SampleAppender> appender{};  ///< open while the file is, once needed
     };
 
@@ -159,6 +165,7 @@ private:
         std::vector<SummaryRow> summaries;
         const Handle fingerprints = create_group(file, "fingerprints");
         const Handle traffic = create_group(file, "traffic");
+        const Handle nics = create_group(file, "nics");
         for (std::size_t i = 0; i < cases_.size(); ++i) {
             const Case& entry = cases_[i];
             const std::string name = std::to_string(i);
@@ -169,6 +176,7 @@ private:
             if (entry.traffic)
                 write_table<TrafficRow>(traffic.get(), name.c_str(), kTrafficColumns,
                                         *entry.traffic);
+            if (entry.nics) write_table<NicRow>(nics.get(), name.c_str(), kNicColumns, *entry.nics);
         }
         write_table<SummaryRow>(file, "summary", kSummaryColumns, summaries);
     }

@@ -70,7 +70,8 @@ private:
     std::unique_ptr<memory::Arena> probe_memory_;
     Registered region_, probe_;
     std::optional<Connections> connections_;
-    std::string rows_;  ///< what decided how short rows travel
+    std::vector<std::optional<Bytes>> sent_before_;  ///< ports' counters at connect, by rail
+    std::string rows_;                               ///< what decided how short rows travel
     bool is_abandoned_ = false;
 };
 
@@ -208,6 +209,11 @@ void VerbsTransport::connect(const LinkTable& links) {
     connections_.reset();
     is_abandoned_ = false;
     slot_ = slot_for(links);
+    sent_before_.clear();
+    for (const auto& device : devices_) {
+        device->completed = 0;
+        sent_before_.push_back(read_port_counters(device->nic().name, device->port().number).sent);
+    }
     Hello mine;
     mine.asked_qps = context_.verbs.qps;
     mine.slot = slot_;
@@ -277,7 +283,10 @@ Attachment VerbsTransport::attachment() const {
         const auto& device = devices_[rail];
         if (!connections_ || !connections_->uses(static_cast<int>(rail))) continue;
         names.push_back(device->label());
-        out.traffic.push_back({device->label(), device->completed, std::nullopt});
+        const auto now = read_port_counters(device->nic().name, device->port().number).sent;
+        const auto before = sent_before_[rail];
+        out.traffic.push_back({device->label(), device->completed,
+                               now && before ? std::optional(*now - *before) : std::nullopt});
     }
     out.nic = fmt::format("{}", fmt::join(names, "+"));
     out.gid_index = devices_.front()->gid().index;

@@ -146,6 +146,26 @@ TEST(CaseTable, says_what_moved_the_bytes_and_which_tensor_differs) {
         EXPECT_NE(table.find(line), std::string::npos) << line << "\nin\n" << table;
 }
 
+TEST(CaseTable, counts_a_port_once_and_its_ranks_all) {
+    CaseRecord one = example(Validity::Valid);
+    auto ranks = two_ranks();
+    ranks.resize(3);
+    ranks[2].rank = 2;
+    ranks[2].host = "n042";
+    one.nics = {{1, "mlx5_3:1", 4'000'000'000, 9'100'000'000},
+                {2, "mlx5_3:1", 5'000'000'000, 9'200'000'000},
+                {0, "mlx5_3:1", 1'000'000'000, 1'100'000'000},
+                {0, "rxe0:1", 1'000'000'000, record::kNotMeasured},
+                {1, "rxe0:1", 0, 7}};
+    const std::string text = case_table({one}, ranks);
+    EXPECT_NE(text.find("sent through mlx5_3:1: 10.0 GB in all, by 3 ranks; port counter 10.3 GB"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("sent through rxe0:1: 1.00 GB in all, by 1 rank; port counter N/A"),
+              std::string::npos)
+        << text;
+}
+
 TEST(CaseTable, of_trainers_that_disagree_blames_no_engine) {
     auto one = example(Validity::Wrong);
     one.fingerprints = {{"b", 1, 2, -1, false}};

@@ -58,6 +58,9 @@ TEST(ResultsFile, keeps_everything_it_was_given) {
     const std::vector<TrafficRow> traffic = {
         {.src = 0, .dst = 2, .transport = "shm", .bytes = Bytes{1} << 40},
         {.src = 1, .dst = 3, .transport = "cuda_ipc", .bytes = 5}};
+    const std::vector<NicRow> nics = {
+        {.rank = 0, .nic = "mlx5_0:1", .completed = 1 << 20, .counted = 1 << 21},
+        {.rank = 1, .nic = "mlx5_3:1", .completed = 7, .counted = kNotMeasured}};
     {
         auto recorder = create_results(path);
         recorder->event({.time_utc = "2026-11-29T23:59:02Z",
@@ -74,6 +77,7 @@ TEST(ResultsFile, keeps_everything_it_was_given) {
                          .rank = 3});
         recorder->fingerprints(number, fingerprints);
         recorder->traffic(number, traffic);
+        recorder->nics(number, nics);
         recorder->finish("complete", ExitCode::WrongData);
     }
     const RunRecord record = read_results(path, false);
@@ -147,6 +151,13 @@ TEST(ResultsFile, keeps_everything_it_was_given) {
         EXPECT_EQ(only.traffic[i].dst, traffic[i].dst);
         EXPECT_EQ(only.traffic[i].transport, traffic[i].transport);
         EXPECT_EQ(only.traffic[i].bytes, traffic[i].bytes);
+    }
+    ASSERT_EQ(only.nics.size(), nics.size());
+    for (std::size_t i = 0; i < nics.size(); ++i) {
+        EXPECT_EQ(only.nics[i].rank, nics[i].rank);
+        EXPECT_EQ(only.nics[i].nic, nics[i].nic);
+        EXPECT_EQ(only.nics[i].completed, nics[i].completed);
+        EXPECT_EQ(only.nics[i].counted, nics[i].counted);
     }
     ASSERT_EQ(record.events.size(), 2U);
     EXPECT_EQ(record.events[0].text, "before the run");
