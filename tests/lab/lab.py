@@ -90,8 +90,9 @@ class Job:
     def pid(self, rank):
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                variables = open(f"/proc/{pid}/environ", "rb").read().split(b"\0")
                 program = os.path.realpath(f"/proc/{pid}/exe")
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    variables = file.read().split(b"\0")
             except OSError:
                 continue  # ended in between
             if (program == os.path.realpath(launch.PROGRAM) and

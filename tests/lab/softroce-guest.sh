@@ -18,7 +18,8 @@ address() { # DEVICE RAIL NUMBER
 # local addresses are looked up, and then accepted in spite of a source address of our own.
 route_over_link() { # RAIL
     local from to device table
-    sysctl -qw net.ipv4.conf.{all,"roce$1","peer$1"}.{accept_local=1,rp_filter=0,arp_ignore=1}
+    sysctl -qw net.ipv4.conf.{all,"roce$1","peer$1"}.{accept_local=1,rp_filter=0,arp_ignore=1} \
+        net.ipv6.conf.{"roce$1","peer$1"}.keep_addr_on_down=1
     while read -r from to device; do
         table=$((100 + 2 * $1 + from))
         ip rule add pref 10 iif lo from "10.77.$1.$from" to "10.77.$1.$to" lookup $table
