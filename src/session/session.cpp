@@ -35,6 +35,7 @@ std::int64_t cpu_ns() {
 /// One rank's moments of a push, in rank 0's clock. Gathered after it.
 struct Moments {
     std::int64_t released = 0, posted = 0, arrived = 0, committed = 0;
+    std::uint64_t visibility = kNotMeasured;  ///< of the time until arrived
     std::uint64_t cpu = 0, clock_error = 0;
 };
 
@@ -112,6 +113,10 @@ record::Sample Session::push(std::uint64_t version, bool is_warmup) {
                 sched_yield();
         }
         at.arrived = now_ns();
+        for (const Lane& lane : s.lanes)
+            if (const auto took = lane.push->visibility_time())
+                at.visibility = (at.visibility == kNotMeasured ? 0 : at.visibility) +
+                                static_cast<std::uint64_t>(took->count());
         if (!s.is_trainer) s.committed = version;
         at.committed = now_ns();
         at.cpu = static_cast<std::uint64_t>(cpu_ns() - cpu_before);
@@ -160,7 +165,10 @@ record::Sample Session::push(std::uint64_t version, bool is_warmup) {
             phases[static_cast<std::size_t>(phase)] = ns;
         };
         set(Phase::Post, span(m.released, m.posted));
-        set(Phase::Wire, span(m.posted, m.arrived));
+        // The wire's time ends where making the bytes visible begins.
+        const bool was_flushed = m.visibility != kNotMeasured;
+        set(Phase::Wire, span(m.posted, m.arrived) - (was_flushed ? m.visibility : 0));
+        set(Phase::Visibility, m.visibility);
         set(Phase::Cpu, m.cpu);
         if (is_rollout) {
             set(Phase::Commit, span(m.arrived, m.committed));

@@ -44,6 +44,20 @@ struct ByteBlock {
     Bytes row_bytes = 0;
 };
 
+/// A part of GPU memory as NICs take it.
+struct DmaBuf {
+    int fd = -1;       ///< the caller closes it
+    Bytes offset = 0;  ///< where the part begins in it
+};
+
+/// What it takes until this memory's own device sees what a NIC has written.
+struct RemoteWrites {
+    bool are_ordered = true;  ///< a completion is enough
+    bool can_flush = false;   ///< flush_remote_writes() works
+    bool two_paths =
+        false;  ///< NICs reach it by two ways (C2C, Data Direct): a flush sees only one
+};
+
 class Arena {
 public:
     virtual ~Arena() = default;
@@ -72,6 +86,16 @@ public:
         std::span<const ByteBlock> blocks) const = 0;
     /// Inverts the bits of one byte (fault injection).
     virtual void flip(Bytes offset) = 0;
+
+    /// Bytes of one physical allocation: no dma-buf spans two. All are of this size but the last.
+    [[nodiscard]] virtual Bytes extent() const { return bytes(); }
+    /// Page-aligned part inside one extent. Absent for host memory, and where the driver cannot.
+    [[nodiscard]] virtual std::optional<DmaBuf> dmabuf(Bytes /*offset*/, Bytes /*bytes*/) const {
+        return std::nullopt;
+    }
+    [[nodiscard]] virtual RemoteWrites remote_writes() const { return {}; }
+    /// Waits until what NICs have written is seen by the owning device. Only where can_flush.
+    virtual void flush_remote_writes() {}
 
 protected:
     Arena() = default;

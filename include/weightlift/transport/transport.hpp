@@ -127,6 +127,11 @@ public:
     [[nodiscard]] virtual std::vector<int> pending() const = 0;
     /// Bytes that completions have confirmed since construction (not bytes asked for).
     [[nodiscard]] virtual Bytes completed_bytes() const = 0;
+    /// Time that the last push took to make arrived bytes visible to the device that owns them;
+    /// absent where nothing is needed.
+    [[nodiscard]] virtual std::optional<std::chrono::nanoseconds> visibility_time() const {
+        return std::nullopt;
+    }
 
 protected:
     Push() = default;

@@ -232,7 +232,7 @@ void Connections::open_channels() {
         const auto rail = static_cast<std::size_t>(channel.rail);
         channel.pair = std::make_unique<QueuePair>(
             *devices_[rail], shape_of(channel.is_incoming, context_.verbs), context_.verbs,
-            channel.is_incoming, entries[rail]);
+            channel.is_incoming ? IBV_ACCESS_REMOTE_WRITE : 0, entries[rail]);
         entries[rail] -= entries_of(channel);
         // Before the peer is told of the queue pair: nothing can arrive where no receive waits.
         for (int i = 0; i < channel.pair->shape().receives; ++i)
@@ -258,6 +258,7 @@ const Peer* Connections::find(int rank) const {
 bool Connections::take(const ibv_wc& completion) {
     if (completion.status != IBV_WC_SUCCESS) return false;
     const WorkId id = unpack_id(completion.wr_id);
+    if (id.kind == Kind::Read) return false;
     Channel& channel = channels_[id.channel];
     if (id.kind == Kind::Credit) {
         --channel.answering;

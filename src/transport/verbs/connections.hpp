@@ -17,7 +17,7 @@ inline constexpr int kSlots = 4;
 inline constexpr Bytes kSlotBytes = 256 * KiB;
 
 /// What a work request's id says: which kind it is of, of which channel, and which one there.
-enum class Kind : std::uint8_t { Send, Credit, Receive };
+enum class Kind : std::uint8_t { Send, Credit, Receive, Read };
 struct WorkId {
     Kind kind = Kind::Send;
     std::uint32_t channel = 0;  ///< 24 bits

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "resources.hpp"
 
@@ -26,15 +25,6 @@ ContextPtr open(const std::string& name) {
         return context;
     }
     throw TransportError(fmt::format("verbs: device {} is gone", name));
-}
-
-std::string locked_memory_limit() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-    return fmt::format(
-        "; the locked-memory limit of this process is {} (raise it with ulimit -l unlimited, "
-        "/etc/security/limits.conf, or LimitMEMLOCK of the service that starts the job)",
-        human_bytes(limit.rlim_cur));
 }
 
 /// Whether an asynchronous event means that the run cannot be right any more.
@@ -123,25 +113,6 @@ ibv_cq* Device::reserve(int entries, int expected) {
 void Device::drop_queues() {
     queues_.clear();
     room_ = 0;
-}
-
-Region::Region(const Device& device, std::byte* base, Bytes bytes, int access, Bytes piece)
-    : piece_(piece) {
-    for (Bytes at = 0; at < bytes; at += piece_) {
-        const Bytes n = std::min(piece_, bytes - at);
-        MemoryPtr memory(ibv_reg_mr(device.domain(), base + at, n, access));
-        if (!memory)
-            throw system_error(fmt::format("cannot register {} of memory with {}{}", human_bytes(n),
-                                           device.label(), locked_memory_limit()),
-                               errno);
-        pieces_.push_back(std::move(memory));
-    }
-}
-
-std::vector<std::uint32_t> Region::remote_keys() const {
-    std::vector<std::uint32_t> keys;
-    for (const MemoryPtr& piece : pieces_) keys.push_back(piece->rkey);
-    return keys;
 }
 
 }  // namespace weightlift::transport::verbs

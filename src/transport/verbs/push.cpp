@@ -18,31 +18,6 @@ constexpr std::chrono::milliseconds kEventInterval{1};
 
 }  // namespace
 
-Registered::Registered(const std::vector<std::unique_ptr<Device>>& devices, std::byte* base,
-                       Bytes bytes, int access, Bytes most, Bytes unit)
-    : base_(base), bytes_(bytes), access_(access), regions_(devices.size()) {
-    piece_ = most > 0 ? most : ~Bytes{0};
-    for (const auto& device : devices)
-        if (device->nic().limits.mr_size > 0)
-            piece_ = std::min(piece_, device->nic().limits.mr_size);
-    piece_ = std::max(piece_ / unit * unit, unit);
-}
-
-void Registered::add(const Device& device, std::size_t rail) {
-    if (!regions_[rail])
-        regions_[rail] = std::make_unique<Region>(device, base_, bytes_, access_, piece_);
-}
-
-RemoteMemory Registered::told() const {
-    RemoteMemory memory{.base = reinterpret_cast<std::uint64_t>(base_),
-                        .bytes = bytes_,
-                        .piece = piece_,
-                        .keys = {}};
-    for (const auto& region : regions_)
-        memory.keys.push_back(region ? region->remote_keys() : std::vector<std::uint32_t>{});
-    return memory;
-}
-
 VerbsPush::VerbsPush(const BoundPlan& plan, const RowRule& rows, const Lent& lent)
     : lent_(lent), window_(plan.window == 0 ? ~Bytes{0} : plan.window) {
     index_of_channel_.assign(lent.connections.size(), -1);
@@ -110,7 +85,7 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
             first_slot[rank] = slots;
             for (std::size_t i = 0; i < lent_.connections.find(rank)->incoming.size(); ++i) {
                 in.get_all(parcels.emplace_back());
-                check_parcels(parcels.back(), lent_.slot, lent_.arena.bytes(),
+                check_parcels(parcels.back(), lent_.slot, lent_.arena.arena().bytes(),
                               lent_.context.label(rank));
                 if (!parcels.back().empty()) slots += kSlots;
             }
@@ -153,6 +128,7 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
                          .staging = sender.packs() ? pack_staging_.local(rail) : LocalMemory{},
                          .staging_offset = packing * lent_.slot,
                          .slot = lent_.slot,
+                         .is_host_memory = lent_.arena.arena().kind() == memory::MemoryKind::Host,
                          .region = peer.offer.region,
                          .parcels = there,
                          .parcels_offset = slot_there * peer.hello.slot,
@@ -169,8 +145,8 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
             const bool has_parcels = !parcels[next].empty();
             receivers_.emplace_back(
                 lent_.connections.channel(id), std::move(parcels[next]),
-                slots > 0 ? parcel_staging_.base() + slot * lent_.slot : nullptr, lent_.slot,
-                lent_.arena.base());
+                slots > 0 ? parcel_memory_->data() + slot * lent_.slot : nullptr, lent_.slot,
+                lent_.arena.arena().data());
             if (has_parcels) slot += kSlots;
             ++next;
         }
@@ -178,7 +154,7 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
 
 /// Registered with the devices in use.
 Registered VerbsPush::stage(memory::Arena& memory, int access) const {
-    Registered staging(lent_.devices, memory.data(), memory.bytes(), access, 0, lent_.slot);
+    Registered staging(lent_.devices, memory, access, 0, Registration::Auto, lent_.slot);
     for (std::uint32_t id = 0; id < lent_.connections.size(); ++id) {
         const auto rail = static_cast<std::size_t>(lent_.connections.channel(id).rail);
         staging.add(*lent_.devices[rail], rail);
@@ -204,15 +180,19 @@ void VerbsPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     outstanding_ = 0;
     senders_left_ = senders_unposted_ = senders_.size();
     receivers_left_ = receivers_.size();
+    has_flushed_ = false;
+    visibility_time_.reset();
     post();
 }
 
 bool VerbsPush::test() {
     WEIGHTLIFT_ENSURES(state_ != State::Dead);
     if (state_ == State::Idle) return true;
+    bool is_done = false;
     try {
         poll();
         post();
+        is_done = senders_left_ == 0 && receivers_left_ == 0 && is_visible();
         const auto now = mpi::Clock::now();
         if (now - looked_ > kEventInterval) {
             looked_ = now;
@@ -222,8 +202,20 @@ bool VerbsPush::test() {
         state_ = State::Dead;
         throw;
     }
-    if (senders_left_ > 0 || receivers_left_ > 0) return false;
-    state_ = State::Idle;
+    if (is_done) state_ = State::Idle;
+    return is_done;
+}
+
+bool VerbsPush::is_visible() {
+    if (receivers_.empty() || lent_.visibility == Visibility::Nothing) return true;
+    if (!has_flushed_) {
+        has_flushed_ = true;
+        arrived_ = mpi::Clock::now();
+        if (lent_.visibility == Visibility::Flush) lent_.arena.arena().flush_remote_writes();
+        if (lent_.visibility == Visibility::LoopbackRead) reads_left_ = lent_.loopback->start();
+    }
+    if (reads_left_ > 0) return false;
+    if (!visibility_time_) visibility_time_ = mpi::Clock::now() - arrived_;
     return true;
 }
 
@@ -283,6 +275,10 @@ void VerbsPush::poll() {
 void VerbsPush::handle(const ibv_wc& completion) {
     if (lent_.connections.take(completion)) return;
     const WorkId id = unpack_id(completion.wr_id);
+    if (id.kind == Kind::Read) {
+        --reads_left_;
+        return;
+    }
     Channel& channel = lent_.connections.channel(id.channel);
     const std::int32_t index = index_of_channel_[id.channel];
     if (index < 0)
@@ -318,6 +314,11 @@ void VerbsPush::handle(const ibv_wc& completion) {
 
 void VerbsPush::fail_completion(const ibv_wc& completion) {
     const WorkId id = unpack_id(completion.wr_id);
+    if (id.kind == Kind::Read)
+        throw TransportError(fmt::format(
+            "verbs: the read on {} that makes arrived bytes visible failed in the push of epoch "
+            "{}: {}",
+            lent_.devices[id.index]->label(), epoch_, ibv_wc_status_str(completion.status)));
     const Channel& channel = lent_.connections.channel(id.channel);
     const std::string peer = lent_.context.label(channel.peer);
     const std::int32_t index = index_of_channel_[id.channel];

@@ -5,40 +5,16 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "receiver.hpp"
+#include "registered.hpp"
 #include "rows.hpp"
 #include "sender.hpp"
+#include "visibility.hpp"
 
 namespace weightlift::transport::verbs {
-
-/// Memory with its registrations, one for each device of this rank that is used.
-class Registered {
-public:
-    Registered() = default;
-    /// Pieces are the same with every device, so that a request fits whichever it goes through:
-    /// the least of what they allow and `most` (0: no more than that), in whole `unit`s, which are
-    /// whole pages: no page belongs to two pieces, and no slot of staging.
-    Registered(const std::vector<std::unique_ptr<Device>>& devices, std::byte* base, Bytes bytes,
-               int access, Bytes most, Bytes unit = 4096);
-    /// Where it is not registered with that device yet.
-    void add(const Device& device, std::size_t rail);
-
-    [[nodiscard]] std::byte* base() const { return base_; }
-    [[nodiscard]] Bytes bytes() const { return bytes_; }
-    [[nodiscard]] Bytes piece() const { return piece_; }
-    [[nodiscard]] LocalMemory local(int rail) const {
-        return {base_, regions_[static_cast<std::size_t>(rail)].get()};
-    }
-    [[nodiscard]] RemoteMemory told() const;
-
-private:
-    std::byte* base_ = nullptr;
-    Bytes bytes_ = 0, piece_ = 0;
-    int access_ = 0;
-    std::vector<std::unique_ptr<Region>> regions_;  ///< by rail
-};
 
 /// What the transport lends for the push's life.
 struct Lent {
@@ -47,6 +23,8 @@ struct Lent {
     Connections& connections;
     const Registered& arena;
     Bytes slot = 0;  ///< of this rank's staging
+    Visibility visibility = Visibility::Nothing;
+    Loopback* loopback = nullptr;  ///< for LoopbackRead
     bool& is_abandoned;
 };
 
@@ -60,6 +38,9 @@ public:
     [[nodiscard]] bool test() override;
     [[nodiscard]] std::vector<int> pending() const override;
     [[nodiscard]] Bytes completed_bytes() const override { return completed_; }
+    [[nodiscard]] std::optional<std::chrono::nanoseconds> visibility_time() const override {
+        return visibility_time_;
+    }
 
 private:
     struct Target {
@@ -74,6 +55,8 @@ private:
     [[nodiscard]] Registered stage(memory::Arena& memory, int access) const;
     void post();
     void poll();
+    /// After the last arrival; true once the owning device sees all of it.
+    [[nodiscard]] bool is_visible();
     void handle(const ibv_wc& completion);
     [[noreturn]] void fail_completion(const ibv_wc& completion);
 
@@ -93,6 +76,10 @@ private:
     Bytes outstanding_ = 0;
     std::size_t senders_left_ = 0, senders_unposted_ = 0, receivers_left_ = 0;
     Bytes completed_ = 0;
+    bool has_flushed_ = false;
+    std::size_t reads_left_ = 0;
+    mpi::Clock::time_point arrived_{};
+    std::optional<std::chrono::nanoseconds> visibility_time_;
     mpi::Clock::time_point looked_{};  ///< for asynchronous events
 };
 

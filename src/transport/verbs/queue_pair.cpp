@@ -62,7 +62,7 @@ PairPtr create(const Device& device, ibv_cq* queue, const Shape& shape) {
 
 }  // namespace
 
-QueuePair::QueuePair(Device& device, Shape shape, const VerbsOptions& options, bool is_written_to,
+QueuePair::QueuePair(Device& device, Shape shape, const VerbsOptions& options, int access,
                      int expected_entries)
     : device_(&device), first_packet_(random_packet_number()) {
     const NicLimits& limits = device.nic().limits;
@@ -91,7 +91,7 @@ QueuePair::QueuePair(Device& device, Shape shape, const VerbsOptions& options, b
     init.qp_state = IBV_QPS_INIT;
     init.port_num = static_cast<std::uint8_t>(device.port().number);
     init.pkey_index = static_cast<std::uint16_t>(options.pkey_index);
-    init.qp_access_flags = is_written_to ? IBV_ACCESS_REMOTE_WRITE : 0;
+    init.qp_access_flags = static_cast<unsigned>(access);
     if (const int error =
             ibv_modify_qp(pair_.get(), &init,
                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -130,7 +130,7 @@ void QueuePair::connect(const Rail& peer, Endpoint endpoint, const VerbsOptions&
     if (error != 0)
         throw system_error(
             fmt::format("no way from {} (GID {} {}) to {} (LID {})", device_->label(), gid.index,
-                        to_string(gid.gid), to_string(peer.gid), peer.lid),
+                        transport::to_string(gid.gid), transport::to_string(peer.gid), peer.lid),
             error);
     attr = {};
     attr.qp_state = IBV_QPS_RTS;

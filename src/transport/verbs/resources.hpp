@@ -66,11 +66,23 @@ private:
     int room_ = 0;  ///< in the last queue
 };
 
-/// Memory registered with one device, in pieces of `piece` bytes.
+/// How a NIC was given memory.
+enum class Method : std::uint8_t { Host, DmaBuf, PeerMem };
+[[nodiscard]] std::string_view to_string(Method method);
+/// Pure. What to try, in this order, for memory of a kind: a device pointer is never registered as
+/// if it were host memory, which some drivers accept and then do not what was meant.
+[[nodiscard]] std::vector<Method> methods_for(memory::MemoryKind kind, Registration asked,
+                                              bool has_peermem);
+/// Whether the kernel module is loaded that lets ibv_reg_mr take GPU addresses.
+[[nodiscard]] bool has_peermem(const std::string& root = "");
+
+/// Memory registered with one device, in pieces of `piece` bytes, each within one extent.
 class Region {
 public:
-    /// access as ibv_access_flags.
-    Region(const Device& device, std::byte* base, Bytes bytes, int access, Bytes piece);
+    /// access as ibv_access_flags. Throws with what each method that was tried has said.
+    Region(const Device& device, const memory::Arena& arena, int access, Bytes piece,
+           Registration asked);
+    [[nodiscard]] Method method() const { return method_; }
 
     [[nodiscard]] std::uint32_t local_key(Bytes offset) const {
         return pieces_[offset / piece_]->lkey;
@@ -79,6 +91,7 @@ public:
 
 private:
     Bytes piece_;
+    Method method_ = Method::Host;
     std::vector<MemoryPtr> pieces_;
 };
 
@@ -105,8 +118,9 @@ struct Endpoint {
 /// A reliable connection.
 class QueuePair {
 public:
-    /// In state INIT: receives may be posted, nothing arrives yet.
-    QueuePair(Device& device, Shape shape, const VerbsOptions& options, bool is_written_to,
+    /// In state INIT: receives may be posted, nothing arrives yet. `access` is what the peer may
+    /// do, as ibv_access_flags.
+    QueuePair(Device& device, Shape shape, const VerbsOptions& options, int access,
               int expected_entries);
     [[nodiscard]] Endpoint endpoint() const { return {pair_->qp_num, first_packet_}; }
     [[nodiscard]] const Shape& shape() const { return shape_; }

@@ -53,7 +53,6 @@ void Sender::seal(const Addresses& at) {
     entries_.reserve(entries);  // work_ points into it
     work_.resize(requests_.size() + 1);
     std::size_t packed = 0, parcel = 0;
-    const bool is_host_memory = true;
     for (std::size_t i = 0; i < requests_.size(); ++i) {
         const Request& request = requests_[i];
         ibv_send_wr& work = work_[i];
@@ -83,7 +82,7 @@ void Sender::seal(const Addresses& at) {
         }
         work.wr.rdma.remote_addr = memory.base + offset;
         work.wr.rdma.rkey = memory.key(channel_->peer_rail, offset);
-        if (is_host_memory &&
+        if (at.is_host_memory &&
             request.bytes() <= static_cast<Bytes>(channel_->pair->shape().inline_bytes))
             work.send_flags |= IBV_SEND_INLINE;
     }

@@ -37,6 +37,7 @@ public:
     struct Addresses {
         LocalMemory arena, staging;
         Bytes staging_offset = 0, slot = 0;
+        bool is_host_memory = true;  ///< of the arena: only the processor's own can be inlined
         const RemoteMemory& region;
         const RemoteMemory& parcels;
         Bytes parcels_offset = 0, parcels_slot = 0;

@@ -69,7 +69,9 @@ private:
     Bytes slot_ = 0;
     std::unique_ptr<memory::Arena> probe_memory_;
     Registered region_, probe_;
+    Visibility visibility_ = Visibility::Nothing;
     std::optional<Connections> connections_;
+    std::optional<Loopback> loopback_;
     std::vector<std::optional<Bytes>> sent_before_;  ///< ports' counters at connect, by rail
     std::string rows_;                               ///< what decided how short rows travel
     bool is_abandoned_ = false;
@@ -181,6 +183,8 @@ Bytes VerbsTransport::smallest_region() const {
 Bytes VerbsTransport::slot_for(const LinkTable& links) const {
     const Rows rows = context_.verbs.rows;
     if (rows == Rows::Direct || rows == Rows::Gather) return 0;
+    // Rows are packed and cut out by the processor.
+    if (arena_ != nullptr && arena_->kind() != memory::MemoryKind::Host) return 0;
     const Bytes count = std::max<Bytes>(1, channels(links)) * kSlots;
     // Only staging is registered in pieces of a slot; less than a page is not worth having.
     return std::min(
@@ -191,14 +195,17 @@ Bytes VerbsTransport::probe_bytes() const { return std::min(kSlotBytes, smallest
 
 void VerbsTransport::register_with_own() {
     const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    if (context_.is_written_to && arena_->bytes() > 0)
+        visibility_ = visibility_for(arena_->remote_writes());
     // A source lets nobody write to it. Relaxed ordering is right: every byte is written once a
     // push, and only completions are trusted.
     const int access = (context_.is_written_to ? write : IBV_ACCESS_LOCAL_WRITE) |
+                       (visibility_ == Visibility::LoopbackRead ? IBV_ACCESS_REMOTE_READ : 0) |
                        (context_.verbs.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
-    region_ =
-        Registered(devices_, arena_->data(), arena_->bytes(), access, context_.verbs.region_bytes);
+    region_ = Registered(devices_, *arena_, access, context_.verbs.region_bytes,
+                         context_.verbs.registration);
     probe_memory_ = memory::make_host_arena(probe_bytes());
-    probe_ = Registered(devices_, probe_memory_->data(), probe_memory_->bytes(), write, 0);
+    probe_ = Registered(devices_, *probe_memory_, write, 0);
     for (std::size_t rail = 0; rail < devices_.size(); ++rail)
         if (!devices_[rail]->is_spare()) region_.add(*devices_[rail], rail);
 }
@@ -206,6 +213,7 @@ void VerbsTransport::register_with_own() {
 void VerbsTransport::connect(const LinkTable& links) {
     WEIGHTLIFT_ENSURES(arena_ != nullptr);
     WEIGHTLIFT_ENSURES(context_.is_written_to || links.sources.empty());
+    loopback_.reset();
     connections_.reset();
     is_abandoned_ = false;
     slot_ = slot_for(links);
@@ -226,6 +234,8 @@ void VerbsTransport::connect(const LinkTable& links) {
                                  region_.add(*devices_[rail], rail);
                                  probe_.add(*devices_[rail], rail);
                              }
+                             if (visibility_ == Visibility::LoopbackRead)
+                                 loopback_.emplace(devices_, used, context_.verbs, region_, probe_);
                              return Offer{region_.told(), probe_.told()};
                          });
 }
@@ -255,7 +265,7 @@ RowRule VerbsTransport::row_rule(const BoundPlan& plan) {
     const Peer& peer = *connections_->find(plan.destinations.front().rank);
     const auto rail = connections_->channel(peer.outgoing.front()).rail;
     return measure_rows(plan.copies, *devices_[static_cast<std::size_t>(rail)], *connections_, peer,
-                        probe_.local(rail), probe_.bytes(), context_);
+                        probe_.local(rail), probe_bytes(), context_);
 }
 
 std::unique_ptr<Push> VerbsTransport::prepare(BoundPlan plan) {
@@ -272,6 +282,8 @@ std::unique_ptr<Push> VerbsTransport::prepare(BoundPlan plan) {
                                             .connections = *connections_,
                                             .arena = region_,
                                             .slot = slot_,
+                                            .visibility = visibility_,
+                                            .loopback = loopback_ ? &*loopback_ : nullptr,
                                             .is_abandoned = is_abandoned_});
 }
 
@@ -291,7 +303,8 @@ Attachment VerbsTransport::attachment() const {
     out.nic = fmt::format("{}", fmt::join(names, "+"));
     out.gid_index = devices_.front()->gid().index;
     out.mtu = devices_.front()->port().mtu;
-    out.registration = "host";
+    out.registration = region_.method();
+    out.visibility = to_string(visibility_);
     out.rows = rows_;
     out.queue_pairs = connections_ ? connections_->size() : 0;
     return out;
@@ -301,6 +314,7 @@ Attachment VerbsTransport::attachment() const {
 
 const Capabilities& capabilities() {
     static const Capabilities value{.host_memory = true,
+                                    .cuda_memory = true,
                                     .one_sided = true,
                                     .ordering = Ordering::PerChannel,
                                     .notify = Notify::LastPerChannel,
