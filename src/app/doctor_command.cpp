@@ -26,7 +26,7 @@ using doctor::Verdict;
 
 struct DoctorArguments {
     doctor::Asked asked;
-    std::chrono::nanoseconds timeout{};
+    std::chrono::nanoseconds timeout = std::chrono::seconds(60);
     bool as_json = false;
 };
 

@@ -19,6 +19,7 @@ stripes    |-p|python3 tests/lab/scenarios_test.py Striped EndsStriped
 ends       |-p|python3 tests/lab/scenarios_test.py Ends EndsIpv6
 counters   |-p|python3 tests/lab/counter_test.py
 faults     |-p|python3 tests/lab/lost_link_test.py
+doctor     |-p|python3 tests/lab/doctor_test.py
 hosts      |-n 2 -c 1 -m 2000|python3 tests/lab/scenarios_test.py TwoHosts TwoHostsStriped'
 
 column() { # NAME COLUMN
