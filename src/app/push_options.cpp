@@ -21,21 +21,28 @@ using session::Verify;
 
 namespace {
 
-/// "flip=RANK:BYTE", "drop=N", "delay=RANK:MS", "kill=RANK:PUSH".
+/// "flip=RANK:BYTE", "drop=N", "delay=RANK:MS", "kill=RANK:PUSH", "key=RANK", "short=RANK".
 void parse_injection(const std::string& text, Injection& out) {
     const auto equals = text.find('=');
     const std::string kind = text.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
     constexpr std::uint64_t kMost = ~std::uint64_t{0};
-    constexpr std::uint64_t kRanks = 1'000'000;
     if (kind == "drop") {
         out.drop = parse_number(value, 1, kMost, "--inject drop");
+        return;
+    }
+    constexpr std::uint64_t kRanks = 1'000'000;
+    if (kind == "key" || kind == "short") {
+        (kind == "key" ? out.wrong_key : out.short_region) =
+            static_cast<int>(parse_number(value, 0, kRanks, "--inject rank"));
         return;
     }
     const auto colon = value.find(':');
     if (colon == std::string::npos || (kind != "flip" && kind != "delay" && kind != "kill"))
         throw ConfigError(fmt::format(
-            "--inject {}: not flip=RANK:BYTE, drop=N, delay=RANK:MS or kill=RANK:PUSH", text));
+            "--inject {}: not flip=RANK:BYTE, drop=N, delay=RANK:MS, kill=RANK:PUSH, key=RANK or "
+            "short=RANK",
+            text));
     const int rank =
         static_cast<int>(parse_number(value.substr(0, colon), 0, kRanks, "--inject rank"));
     constexpr std::uint64_t kDay = 86'400'000;
@@ -95,8 +102,9 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
                  "first check this run's machines, as doctor does; exit code 3 where one fails");
     app.add_flag("--json", out.as_json, "machine-readable summary on stdout instead of the table");
     app.add_flag("--quiet", out.is_quiet, "no table, no progress");
-    app.add_option("--inject", injections,
-                   "tests only: flip=RANK:BYTE drop=N delay=RANK:MS kill=RANK:PUSH")
+    app.add_option(
+           "--inject", injections,
+           "tests only: flip=RANK:BYTE drop=N delay=RANK:MS kill=RANK:PUSH key=RANK short=RANK")
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->group("");

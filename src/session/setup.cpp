@@ -94,6 +94,9 @@ void Session::State::check_memory(const mpi::Deadline& deadline) const {
 
 transport::Context Session::State::transport_context() const {
     const auto me = static_cast<std::size_t>(rank);
+    transport::VerbsOptions verbs = options.verbs;
+    if (options.inject.wrong_key == rank) verbs.fault = transport::VerbsFault::WrongKey;
+    if (options.inject.short_region == rank) verbs.fault = transport::VerbsFault::ShortRegion;
     return {.world = &world(),
             .watchdog = &watchdog,
             .timeout = agreement.timeout(),
@@ -103,7 +106,7 @@ transport::Context Session::State::transport_context() const {
             .local_rank = inputs.topology.local_rank[me],
             .local_size = inputs.topology.node_size[static_cast<std::size_t>(node_of(rank))],
             .is_written_to = !is_trainer,
-            .verbs = options.verbs};
+            .verbs = std::move(verbs)};
 }
 
 /// For `auto`: what every rank can use, by order of preference.

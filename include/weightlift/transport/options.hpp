@@ -10,6 +10,8 @@
 namespace weightlift::transport {
 
 enum class Rows : std::uint8_t { Auto, Direct, Gather, Pack, Unpack };
+/// What tests make a rank do wrong: tell keys that open nothing, or register less than it says.
+enum class VerbsFault : std::uint8_t { None, WrongKey, ShortRegion };
 enum class Registration : std::uint8_t { Auto, DmaBuf, PeerMem };
 
 /// Options of `verbs`.
@@ -26,7 +28,8 @@ struct VerbsOptions {
     Bytes region_bytes = 0;  ///< most bytes of a memory region; 0: the device's limit
     Registration registration = Registration::Auto;
     Rows rows = Rows::Auto;
-    Bytes staging_limit = 2 * GiB;  ///< per rank, for packed and unpacked rows
+    Bytes staging_limit = 2 * GiB;        ///< per rank, for packed and unpacked rows
+    VerbsFault fault = VerbsFault::None;  ///< tests only
 };
 
 }  // namespace weightlift::transport

@@ -72,16 +72,17 @@ bool has_peermem(const std::string& root) {
 }
 
 Region::Region(const Device& device, const memory::Arena& arena, int access, Bytes piece,
-               Registration asked)
+               Registration asked, Bytes left_out)
     : piece_(piece) {
     std::vector<std::string> refusals;
     for (const Method method : methods_for(arena.kind(), asked, has_peermem())) {
         method_ = method;
         pieces_.clear();
         int error = 0;
-        for (Bytes at = 0; at < arena.bytes() && error == 0; at += piece_) {
-            MemoryPtr memory = register_piece(device, arena, at,
-                                              std::min(piece_, arena.bytes() - at), access, method);
+        const Bytes end = arena.bytes() - std::min(left_out, arena.bytes());
+        for (Bytes at = 0; at < end && error == 0; at += piece_) {
+            MemoryPtr memory =
+                register_piece(device, arena, at, std::min(piece_, end - at), access, method);
             if (!memory)
                 error = errno;
             else

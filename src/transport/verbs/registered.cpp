@@ -25,7 +25,9 @@ Registered::Registered(const std::vector<std::unique_ptr<Device>>& devices, memo
 
 void Registered::add(const Device& device, std::size_t rail) {
     if (!regions_[rail])
-        regions_[rail] = std::make_unique<Region>(device, *arena_, access_, piece_, asked_);
+        regions_[rail] =
+            std::make_unique<Region>(device, *arena_, access_, piece_, asked_,
+                                     fault_ == VerbsFault::ShortRegion ? Bytes{1} : Bytes{0});
 }
 
 RemoteMemory Registered::told() const {
@@ -35,6 +37,9 @@ RemoteMemory Registered::told() const {
                         .keys = {}};
     for (const auto& region : regions_)
         memory.keys.push_back(region ? region->remote_keys() : std::vector<std::uint32_t>{});
+    if (fault_ == VerbsFault::WrongKey)
+        for (auto& keys : memory.keys)
+            for (std::uint32_t& key : keys) key ^= 0x5a5a00U;
     return memory;
 }
 

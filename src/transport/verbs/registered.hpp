@@ -16,6 +16,8 @@ public:
     /// whole pages: no page belongs to two pieces, and no slot of staging. None spans two extents.
     Registered(const std::vector<std::unique_ptr<Device>>& devices, memory::Arena& arena,
                int access, Bytes most, Registration asked = Registration::Auto, Bytes unit = 4096);
+    /// What tests want wrong in what is registered or told from now on.
+    void set_fault(VerbsFault fault) { fault_ = fault; }
     /// Where it is not registered with that device yet.
     void add(const Device& device, std::size_t rail);
 
@@ -33,6 +35,7 @@ private:
     Bytes piece_ = 0;
     int access_ = 0;
     Registration asked_ = Registration::Auto;
+    VerbsFault fault_ = VerbsFault::None;
     std::vector<std::unique_ptr<Region>> regions_;  ///< by rail
 };
 

@@ -80,8 +80,9 @@ enum class Method : std::uint8_t { Host, DmaBuf, PeerMem };
 class Region {
 public:
     /// access as ibv_access_flags. Throws with what each method that was tried has said.
+    /// The last `left_out` bytes are left out, for tests.
     Region(const Device& device, const memory::Arena& arena, int access, Bytes piece,
-           Registration asked);
+           Registration asked, Bytes left_out = 0);
     [[nodiscard]] Method method() const { return method_; }
 
     [[nodiscard]] std::uint32_t local_key(Bytes offset) const {

@@ -204,6 +204,7 @@ void VerbsTransport::register_with_own() {
                        (context_.verbs.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
     region_ = Registered(devices_, *arena_, access, context_.verbs.region_bytes,
                          context_.verbs.registration);
+    region_.set_fault(context_.verbs.fault);
     probe_memory_ = memory::make_host_arena(probe_bytes());
     probe_ = Registered(devices_, *probe_memory_, write, 0);
     for (std::size_t rail = 0; rail < devices_.size(); ++rail)
