@@ -167,5 +167,26 @@ TEST(VerbsOverFake, places_the_right_bytes_whatever_the_devices) {
         }
 }
 
+TEST(VerbsOverFake, works_with_10000_regions_and_256_queue_pairs) {
+    fake::Scenario scenario{.devices = {fake::roce_device("fake0", 1)}, .most_steps = 1000};
+    scenario.devices[0].max_mr = 11'000;
+    fake::begin(scenario);
+    {
+        const Bytes half = 5000 * 4096;
+        std::mt19937_64 random(1);
+        const std::vector<Copy> copies =
+            RandomCopies(random, half).make(100, 1, half, false, false);
+        Conditions conditions;
+        conditions.verbs.qps = 128;
+        conditions.verbs.region_bytes = 4096;
+        SelfPush rig(2 * half, copies, conditions);
+        const auto push = rig.prepare();
+        EXPECT_GE(fake::objects().regions, 10'000U);
+        EXPECT_EQ(fake::objects().queue_pairs, 256U);
+        for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) rig.push_and_check(*push, epoch);
+    }
+    expect_no_leak();
+}
+
 }  // namespace
 }  // namespace weightlift::transport
