@@ -2,14 +2,14 @@
 # build/asan and build/tsan; jobs/build.sh sets up what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test release debug asan tsan bench format tidy clean
+.PHONY: help deps demo test test-verbs test-verbs-all release debug asan tsan bench format tidy clean
 
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format) clang-format)
 CTEST = ctest --output-on-failure --no-tests=error -j $$(nproc) --test-dir
 SOURCES = git ls-files '*.cpp' '*.hpp'
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 deps: ## install what building, testing and linting need, or say what is missing
 	@jobs/build.sh deps tests,bench,lint
@@ -21,6 +21,13 @@ demo: ## build, push a model and a 1 GiB tensor between ranks on this machine, s
 test: ## build and run all tests
 	@jobs/build.sh release tests
 	@$(CTEST) build/release
+
+# WEIGHTLIFT_SKIP_LAB=1 runs neither; tests/lab/run.sh runs single suites.
+test-verbs: ## run the RDMA tests on software devices in a virtual machine (10 minutes)
+	@tests/lab/run.sh ci
+
+test-verbs-all: ## run every end-to-end push in every kind of RDMA connection there (an hour)
+	@tests/lab/run.sh all
 
 release: ## build everything, optimized
 	@jobs/build.sh release core

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Sets up and builds one kind of build folder: jobs/build.sh KIND PARTS [TARGET…]
 #   KIND   release | debug | asan | tsan: builds in build/KIND; or deps: only sets up
-#   PARTS  core, or a comma-separated list of tests, bench, lint: what must be there besides the core
+#   PARTS  core, or a comma-separated list of tests, bench, lint, verbs (RDMA), lab (a virtual machine
+#          with software RDMA devices): what must be there besides the core
 # Where something is missing, installs it by apt-get, as root or by a sudo that asks no password;
 # otherwise says in one sentence what is missing, and exits with status 2.
 set -euo pipefail
@@ -23,7 +24,9 @@ GTest|libgtest-dev|gtest-devel|googletest
 benchmark|libbenchmark-dev|google-benchmark-devel|benchmark
 h5py|python3-h5py python3-numpy|python3-h5py|py-h5py
 clang-format|clang-format-14|clang-tools-extra|llvm
-clang-tidy|clang-tidy-16|clang-tools-extra|llvm'
+clang-tidy|clang-tidy-16|clang-tools-extra|llvm
+Verbs|libibverbs-dev libhwloc-dev ibverbs-providers|rdma-core-devel hwloc-devel|rdma-core hwloc
+lab|qemu-system-x86 busybox-static kmod cpio xz-utils rdma-core iproute2 perftest python3|qemu-system-x86-core busybox kmod cpio xz rdma-core iproute iproute-tc perftest python3|qemu busybox kmod cpio xz rdma-core iproute2 perftest python'
 
 # Column 2 (apt), 3 (dnf) or 4 (Spack) of the named packages.
 column() {
@@ -85,6 +88,13 @@ if has_part lint; then
     command -v clang-format-14 clang-format >/dev/null || tools+=(clang-format)
     command -v clang-tidy-{16,17,18} >/dev/null || tools+=(clang-tidy)
 fi
+if has_part lab; then
+    # Tools of administrators are not in everyone's PATH.
+    (PATH=$PATH:/usr/sbin:/sbin
+     for tool in qemu-system-x86_64 busybox modprobe cpio xz rdma ip tc ib_write_bw python3; do
+         command -v $tool >/dev/null || exit 1
+     done) || tools+=(lab)
+fi
 if [ ${#tools[@]} -gt 0 ] && ! can_install; then
     command -v mpicc >/dev/null || tools+=(MPI)
     command -v h5cc h5pcc >/dev/null || tools+=(HDF5)
@@ -93,6 +103,7 @@ if [ ${#tools[@]} -gt 0 ] && ! can_install; then
     has_header nlohmann/json.hpp || tools+=(nlohmann_json)
     ! has_part tests || has_header gtest/gtest.h || tools+=(GTest)
     ! has_part bench || has_header benchmark/benchmark.h || tools+=(benchmark)
+    ! has_part verbs || { has_header infiniband/verbs.h && has_header hwloc.h; } || tools+=(Verbs)
 fi
 [ ${#tools[@]} = 0 ] || need "${tools[@]}"
 
@@ -106,10 +117,12 @@ tsan) options+=("${sanitizer[@]}" -DWEIGHTLIFT_SANITIZE=thread) ;;
 *) echo "$0: unknown kind of build '$kind'" >&2 && exit 2 ;;
 esac
 # AUTO is given, too: after a failed attempt, ON would stay in the cache.
-tests=AUTO bench=AUTO
+tests=AUTO bench=AUTO verbs=AUTO
 if has_part tests; then tests=ON; fi
 if has_part bench; then bench=ON; fi
-options+=("-DWEIGHTLIFT_BUILD_TESTS=$tests" "-DWEIGHTLIFT_BUILD_BENCH=$bench")
+if has_part verbs; then verbs=ON; fi
+options+=("-DWEIGHTLIFT_BUILD_TESTS=$tests" "-DWEIGHTLIFT_BUILD_BENCH=$bench"
+    "-DWEIGHTLIFT_WITH_VERBS=$verbs")
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 folder=build/${kind/deps/release}
 log=$folder/configure.log
@@ -119,6 +132,9 @@ if [ ! -e "$folder/CMakeCache.txt" ]; then
     # Only the test that reads a results file from Python needs it, and is skipped without it.
     if has_part tests && ! python3 -c 'import h5py, numpy' 2>/dev/null && can_install; then
         install h5py || echo "h5py is not there: its test will be skipped" >&2
+    fi
+    if has_part tests && ! has_header infiniband/verbs.h && can_install; then
+        install Verbs || echo "libibverbs is not there: builds and tests without RDMA" >&2
     fi
 fi
 

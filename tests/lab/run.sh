@@ -1,12 +1,12 @@
 #!/bin/bash
 # Runs test suites on software RDMA devices, in virtual machines: tests/lab/run.sh SUITE…
 #   SUITE  one of the table below; ci: what fits the time of CI; all: all of them, in full
-# The program and its tests are those of build/release, or of WEIGHTLIFT_LAB_BUILD. Where there can be no virtual machine this
-# says why and fails; with WEIGHTLIFT_SKIP_LAB=1 it runs nothing, and says that.
-# Other variables: see softroce-vm.sh. WEIGHTLIFT_LAB_OUT: a folder for the figures of the suite speed.
+# Builds the program and its tests in build/release, or takes those of WEIGHTLIFT_LAB_BUILD. Where
+# there can be no virtual machine it says why and fails; with WEIGHTLIFT_SKIP_LAB=1 it runs nothing,
+# and says that. WEIGHTLIFT_LAB_OUT: a folder, below this one, for the figures of the suite speed.
+# For more variables see softroce-vm.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-export WEIGHTLIFT_LAB_BUILD=${WEIGHTLIFT_LAB_BUILD:-build/release}
 
 # name | options of softroce-vm.sh | what runs in it
 suites='
@@ -81,6 +81,10 @@ for suite in "${wanted[@]}"; do
         { echo "run.sh: no suite $suite; there are ci, all, $(names | paste -sd' ' | sed 's/ /, /g')" >&2 && exit 2; }
 done
 
+if [ -z "${WEIGHTLIFT_LAB_BUILD-}" ]; then
+    export WEIGHTLIFT_LAB_BUILD=build/release
+    jobs/build.sh release tests,verbs,lab weightlift transport_conformance
+fi
 failed=0
 mapfile -t machines < <(for suite in "${wanted[@]}"; do column "$suite" 2; done | awk '!seen[$0]++')
 for machine in "${machines[@]}"; do
