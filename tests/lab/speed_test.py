@@ -19,6 +19,7 @@ MIB = 1 << 20
 ALL = os.environ.get("WEIGHTLIFT_LAB_ALL") == "1"
 DEVICE, ADDRESS = "rxe0", "10.77.0.1"
 PAIRS = 5
+STRIDED_PAIRS = PAIRS if ALL else 2
 PUSH_BYTES = 64 * MIB  # more than caches hold
 MESSAGE = MIB
 QUEUES, DEPTH = 2, 64
@@ -60,12 +61,13 @@ class Speed(unittest.TestCase):
         output = os.path.join(self.results, f"{re.sub('[^a-z0-9]+', '-', name.lower())}-{round_number}.h5")
         result = lab.run(["-n", str(trainers + rollouts), lab.launch.PROGRAM, "push",
                           *one_tensor.write(layouts, folder), "--transport", lab.TRANSPORT,
-                          *map(str, SAME), "--rows", "auto", "--verify", "fingerprint",
-                          "--iterations", "3", "--warmup", "1", "--timeout", "60s",
+                          *map(str, SAME), "--rows", "auto",
+                          "--verify", "none" if round_number else "fingerprint",
+                          "--iterations", "4", "--warmup", "1", "--timeout", "60s",
                           "--output", output, "--json"])
         self.assertEqual(result.code, 0, result)
         case, = result.json()["cases"]
-        self.assertEqual((case["bytes"], case["wrong"]), (PUSH_BYTES, 0))
+        self.assertEqual((case["bytes"], case["wrong"] or 0), (PUSH_BYTES, 0))
         return case["bytes"] / statistics.median(case["time_ns"]) * 1e9
 
     def test_push_keeps_up_with_ib_write_bw(self):
@@ -76,13 +78,14 @@ class Speed(unittest.TestCase):
             for number in range(PAIRS):
                 rates["ib_write_bw"].append(write_bw())
                 for name in PLANS:
-                    rates[name].append(self.push(name, folder, number))
-            reference = statistics.median(rates["ib_write_bw"])
+                    if number < STRIDED_PAIRS or not name.startswith("strided"):
+                        rates[name].append(self.push(name, folder, number))
             report = {"device": "Soft-RoCE, emulated", "message_bytes": MESSAGE, "queues": QUEUES,
                       "depth": DEPTH, "mtu": MTU, "push_bytes": PUSH_BYTES, "cases": {}}
             print(f"{'case':30} {'MB/s: median':>14} {'least':>8} {'most':>8} {'ratio':>7}")
             for name, seen in rates.items():
-                ratio = statistics.median(seen) / reference
+                # Of the same rounds.
+                ratio = statistics.median(seen) / statistics.median(rates["ib_write_bw"][:len(seen)])
                 report["cases"][name] = {"bytes_per_s": seen, "ratio_of_medians": ratio}
                 print(f"{name:30} {statistics.median(seen) / 1e6:14.1f} {min(seen) / 1e6:8.1f} "
                       f"{max(seen) / 1e6:8.1f} {ratio:7.3f}")
