@@ -69,7 +69,7 @@ int ibv_get_device_index(ibv_device* device) {
 }
 
 __be64 ibv_get_device_guid(ibv_device* device) {
-    return static_cast<__be64>(ibv_get_device_index(device) + 1);
+    return 1 + static_cast<__be64>(ibv_get_device_index(device));
 }
 
 ibv_context* ibv_open_device(ibv_device* device) {

@@ -46,10 +46,9 @@ int refusal(const ibv_pd* domain, std::size_t length, unsigned access) {
 
 bool is_mapped(void* address, std::size_t length) {
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-    const auto begin = reinterpret_cast<std::uintptr_t>(address) / page * page;
-    const auto end = reinterpret_cast<std::uintptr_t>(address) + length;
-    std::vector<unsigned char> residence((end - begin + page - 1) / page);
-    return ::mincore(reinterpret_cast<void*>(begin), end - begin, residence.data()) == 0;
+    const auto before = reinterpret_cast<std::uintptr_t>(address) % page;
+    std::vector<unsigned char> residence((before + length + page - 1) / page);
+    return ::mincore(static_cast<char*>(address) - before, before + length, residence.data()) == 0;
 }
 
 Region* add_region(ibv_pd* domain, std::byte* base, std::size_t length, std::uint64_t iova,

@@ -51,6 +51,7 @@ void accept(QueuePair& queue_pair, const ibv_send_wr& wr, std::uint32_t slots) {
     if (queue_pair.signals_all) request.wr.send_flags |= IBV_SEND_SIGNALED;
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
         for (const ibv_sge& sge : request.sges) {
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): verbs has addresses as integers
             const auto* from = reinterpret_cast<const std::byte*>(sge.addr);
             request.inlined.insert(request.inlined.end(), from, from + sge.length);
         }

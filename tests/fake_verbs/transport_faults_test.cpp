@@ -68,12 +68,12 @@ TEST(VerbsFaults, name_the_first_status_that_is_no_flush) {
         {"remote access", IBV_WC_REM_ACCESS_ERR},    {"remote operation", IBV_WC_REM_OP_ERR},
         {"invalid request", IBV_WC_REM_INV_REQ_ERR}, {"local protection", IBV_WC_LOC_PROT_ERR},
         {"local length", IBV_WC_LOC_LEN_ERR},        {"fatal", IBV_WC_FATAL_ERR}};
-    for (const auto& [name, status] : rows) {
-        SCOPED_TRACE(name);
+    for (const Row& row : rows) {
+        SCOPED_TRACE(row.name);
         for (std::uint64_t seed = 1; seed <= 24; ++seed)
-            expect_failure(seed, {"rank 0", "epoch 2", ibv_wc_status_str(status)}, [&] {
+            expect_failure(seed, {"rank 0", "epoch 2", ibv_wc_status_str(row.status)}, [&] {
                 // Queue pair 0 is the first outgoing one: its notice alone is a request.
-                fake::fail_work({.nth = fake::posted(0), .status = status, .queue_pair = 0});
+                fake::fail_work({.nth = fake::posted(0), .status = row.status, .queue_pair = 0});
             });
     }
 }
