@@ -93,16 +93,41 @@ void Communicator::abort(ExitCode code) const {
     std::_Exit(static_cast<int>(code));
 }
 
-void Communicator::listen() const {
+void Communicator::answer_roll_call() const {
     constexpr std::chrono::milliseconds kInterval(1);
     const auto now = Clock::now();
     if (now - heard_ < kInterval) return;
     heard_ = now;
     const std::function<std::string(int)> name = [this](int r) { return label(r); };
     const std::string verdict = RollCall{comm_, rank_, size_, name}.listen();
-    if (verdict.empty()) return;
-    lost_ = true;
-    throw DeadlineError(verdict);
+    if (!verdict.empty()) {
+        lost_ = true;
+        throw DeadlineError(verdict);
+    }
+}
+
+void Communicator::listen() const {
+    answer_roll_call();
+    const auto now = Clock::now();
+    constexpr std::chrono::milliseconds kInterval(1);
+    if (now - listened_ < kInterval) return;
+    listened_ = now;
+    int is_alarm = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, kAlarmTag, comm_, &is_alarm, &status), "MPI_Iprobe");
+    if (is_alarm == 0) return;
+    check(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kAlarmTag, comm_, MPI_STATUS_IGNORE),
+          "MPI_Recv of an alarm");
+    throw AlarmError(ExitCode::Transport, label(status.MPI_SOURCE) + " has failed");
+}
+
+void Communicator::raise_alarm() const {
+    for (int r = 0; r < size_; ++r) {
+        if (r == rank_) continue;
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(MPI_Isend(nullptr, 0, MPI_BYTE, r, kAlarmTag, comm_, &request), "MPI_Isend");
+        check(MPI_Request_free(&request), "MPI_Request_free");
+    }
 }
 
 void Communicator::expire(const Deadline& deadline, const char* phase,

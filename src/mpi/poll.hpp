@@ -14,7 +14,7 @@ template <class Done, class Event>
 void Communicator::poll(const Deadline& deadline, const char* phase, Done done, Event event) const {
     while (!done()) {
         if (idle_) idle_();
-        listen();
+        answer_roll_call();
         if (deadline.passed()) expire(deadline, phase, event());
         ::sched_yield();
     }

@@ -14,6 +14,7 @@
 namespace weightlift::mpi {
 
 inline constexpr int kRollCallTag = 32000;  // below the least MPI_TAG_UB, 32767
+inline constexpr int kAlarmTag = 32001;
 
 struct RollCall {
     MPI_Comm comm;

@@ -34,6 +34,8 @@ void Agreement::run(const char* phase,
     } catch (const DeadlineError&) {
         // A lost peer cannot agree; all ranks that live throw this, with the same text.
         throw;
+    } catch (const mpi::AlarmError&) {
+        // The rank that raised it is the one that has something to say.
     } catch (const Error& error) {
         code = error.code();
         message = error.what();

@@ -59,6 +59,31 @@ std::string Session::State::waited_for() const {
                        fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+template <class Posted>
+void Session::State::run_lanes(std::uint64_t version, const mpi::Deadline& deadline,
+                               bool is_crowded, Posted posted) try {
+    for (Lane& lane : lanes) lane.push->start(version, epoch);
+    posted();
+    std::uint64_t idle = 0;
+    const auto all_done = [&] {
+        bool done = true;
+        for (Lane& lane : lanes) done = lane.push->test() && done;
+        return done;
+    };
+    while (!all_done()) {
+        world().listen();
+        if (deadline.passed()) world().expire(deadline, "push", waited_for());
+        if (is_crowded && !is_trainer && ++idle > 64)
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+        else
+            sched_yield();
+    }
+} catch (const TransportError&) {
+    // The others wait for bytes that will not come.
+    world().raise_alarm();
+    throw;
+}
+
 record::Sample Session::push(std::uint64_t version, bool is_warmup) {
     State& s = *state_;
     const mpi::Communicator& world = s.world();
@@ -96,22 +121,7 @@ record::Sample Session::push(std::uint64_t version, bool is_warmup) {
             raise(SIGKILL);
         if (inject.delay && inject.delay->first == s.rank)
             std::this_thread::sleep_for(inject.delay->second);
-        for (Lane& lane : s.lanes) lane.push->start(version, s.epoch);
-        at.posted = now_ns();
-        std::uint64_t idle = 0;
-        const auto all_done = [&] {
-            bool done = true;
-            for (Lane& lane : s.lanes) done = lane.push->test() && done;
-            return done;
-        };
-        while (!all_done()) {
-            world.listen();
-            if (deadline.passed()) world.expire(deadline, "push", s.waited_for());
-            if (is_crowded && !s.is_trainer && ++idle > 64)
-                std::this_thread::sleep_for(std::chrono::microseconds(50));
-            else
-                sched_yield();
-        }
+        s.run_lanes(version, deadline, is_crowded, [&] { at.posted = now_ns(); });
         at.arrived = now_ns();
         for (const Lane& lane : s.lanes)
             if (const auto took = lane.push->visibility_time())

@@ -76,6 +76,10 @@ struct Session::State {
     void exchange_and_bind(const mpi::Deadline& deadline);
     void connect();
     [[nodiscard]] std::string waited_for() const;
+    /// Starts this push on all lanes and waits for it; `posted` is called between.
+    template <class Posted>
+    void run_lanes(std::uint64_t version, const mpi::Deadline& deadline, bool is_crowded,
+                   Posted posted);
 };
 
 }  // namespace weightlift::session

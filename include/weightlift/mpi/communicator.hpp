@@ -46,6 +46,12 @@ private:
 
 using Bytestring = std::vector<std::byte>;
 
+/// Another rank has failed, and will say why itself.
+class AlarmError : public Error {
+public:
+    using Error::Error;
+};
+
 /// A duplicated communicator; move-only. All methods without "Collective" are local or point to
 /// point. User tags are 0 .. 31998.
 ///
@@ -123,8 +129,12 @@ public:
     /// Polls until the request is done, the deadline passes (DeadlineError) or idle throws.
     void wait(MPI_Request* request, const Deadline& deadline, const char* phase) const;
     /// For loops that wait for something else than MPI: answers a roll call, and throws where
-    /// another rank's deadline has passed. Cheap enough for every turn of a loop.
+    /// another rank's deadline has passed, or AlarmError where another has raised the alarm. Cheap
+    /// enough for every turn of a loop.
     void listen() const;
+    /// Ends the loops of all other ranks that listen (no other waits): this one will not bring what
+    /// they wait for, and is about to say why.
+    void raise_alarm() const;
     /// Such a loop's deadline has passed: calls the roll and throws DeadlineError. `event` is what
     /// was awaited ("arrival from rank 3"), used where every rank answers.
     [[noreturn]] void expire(const Deadline& deadline, const char* phase,
@@ -139,6 +149,7 @@ private:
     template <class Buffer>
     void finish(MPI_Request request, Buffer& buffer, const Deadline& deadline,
                 const char* phase) const;
+    void answer_roll_call() const;
     void release() noexcept;
     template <class T>
     static MPI_Datatype type_of() {
@@ -158,7 +169,8 @@ private:
     std::function<void()> idle_;
     std::function<std::string(int)> label_;
     mutable bool lost_ = false;          ///< a deadline passed: pending operations stay behind
-    mutable Clock::time_point heard_{};  ///< last look for a roll call
+    mutable Clock::time_point heard_{};     ///< last look for a roll call
+    mutable Clock::time_point listened_{};  ///< last look for an alarm
 };
 
 }  // namespace weightlift::mpi

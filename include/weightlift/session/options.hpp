@@ -23,7 +23,7 @@ struct Injection {
     std::optional<std::pair<int, std::chrono::milliseconds>> delay;  ///< this MPI rank starts late
     std::optional<std::pair<int, std::uint64_t>> kill;  ///< this MPI rank kills itself in push N
     std::optional<int> wrong_key;     ///< this MPI rank tells keys that open nothing (verbs)
-    std::optional<int> short_region;  ///< this MPI rank registers one byte less (verbs)
+    std::optional<int> short_region;  ///< this MPI rank registers less than it has (verbs)
 };
 
 struct PushOptions {

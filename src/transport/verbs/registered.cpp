@@ -25,9 +25,9 @@ Registered::Registered(const std::vector<std::unique_ptr<Device>>& devices, memo
 
 void Registered::add(const Device& device, std::size_t rail) {
     if (!regions_[rail])
-        regions_[rail] =
-            std::make_unique<Region>(device, *arena_, access_, piece_, asked_,
-                                     fault_ == VerbsFault::ShortRegion ? Bytes{1} : Bytes{0});
+        regions_[rail] = std::make_unique<Region>(
+            device, *arena_, access_, piece_, asked_,
+            fault_ == VerbsFault::ShortRegion ? plan::kArenaAlignment : Bytes{0});
 }
 
 RemoteMemory Registered::told() const {

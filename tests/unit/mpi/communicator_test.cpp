@@ -197,6 +197,23 @@ TEST(Communicator, an_expired_wait_says_so_where_every_rank_answers) {
     EXPECT_EQ(text, "meet did not end within 0.3 s though every rank answers");
 }
 
+TEST(Communicator, an_alarm_ends_the_loops_of_all_that_listen_and_no_collective) {
+    const auto world = Communicator::world();
+    const int last = world.size() - 1;
+    std::string text;
+    if (world.rank() == last) {
+        world.raise_alarm();
+    } else {
+        try {
+            for (const Deadline end = soon(); !end.passed();) world.listen();
+        } catch (const AlarmError& error) {
+            text = error.what();
+        }
+        EXPECT_EQ(text, "rank " + std::to_string(last) + " has failed");
+    }
+    world.barrier(soon(), "after the alarm");
+}
+
 TEST(Communicator, an_expired_exchange_says_whom_it_waited_for) {
     const auto world = Communicator::world();
     const auto text = deadline_text([&] {
