@@ -24,8 +24,11 @@ Topology load_topology() {
     if (hwloc_topology_init(&raw) != 0)
         throw Error(ExitCode::Internal, "hwloc_topology_init failed");
     Topology topology(raw);
-    // PCI devices and the bridges above them, to see which share a switch.
-    if (hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL) != 0 ||
+    // PCI devices and the bridges above them, to see which share a switch; not what operating
+    // system and drivers make of them, for which hwloc would load OpenCL, CUDA and the like.
+    if (hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_ALL) !=
+            0 ||
+        hwloc_topology_set_type_filter(raw, HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_ALL) != 0 ||
         hwloc_topology_load(raw) != 0)
         throw Error(ExitCode::Internal, "hwloc cannot read this machine's topology");
     return topology;
@@ -100,12 +103,15 @@ int distance_of_devices(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b)
     return hwloc_bitmap_intersects(from, to) != 0 ? kNode : kMachine;
 }
 
+bool has_none_on_pci(std::span<const Nic> nics) {
+    return std::all_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.pci.empty(); });
+}
+
 }  // namespace
 
 std::vector<int> distances_to_memory(std::span<const Nic> nics, std::span<const unsigned> nodes) {
     std::vector<int> distances(nics.size(), 0);
-    const auto is_elsewhere = [](const Nic& nic) { return nic.pci.empty(); };
-    if (std::all_of(nics.begin(), nics.end(), is_elsewhere)) return distances;
+    if (has_none_on_pci(nics)) return distances;
     const Topology topology = load_topology();
     Set memory(hwloc_bitmap_alloc());
     for (const unsigned node : nodes) hwloc_bitmap_set(memory.get(), node);
@@ -122,11 +128,12 @@ std::vector<int> distances_to_memory(std::span<const Nic> nics, std::span<const 
 
 std::vector<int> nic_distances(std::span<const Nic> nics, const std::string& gpu_pci) {
     if (gpu_pci.empty()) return distances_to_memory(nics, {});
+    std::vector<int> distances(nics.size(), 0);
+    if (has_none_on_pci(nics)) return distances;
     const Topology topology = load_topology();
     const hwloc_obj_t gpu = find_pci(topology.get(), gpu_pci);
     if (gpu == nullptr)
         throw ConfigError("GPU " + gpu_pci + ": hwloc knows no PCI device of this address");
-    std::vector<int> distances(nics.size(), 0);
     for (std::size_t i = 0; i < nics.size(); ++i) {
         if (nics[i].pci.empty()) continue;
         const hwloc_obj_t device = find_pci(topology.get(), nics[i].pci);
