@@ -7,6 +7,7 @@
 
 #include "weightlift/layout/layout_file.hpp"
 #include "weightlift/plan/copy.hpp"
+#include "weightlift/plan/queue_pairs.hpp"
 #include "weightlift/plan/statistics.hpp"
 #include "weightlift/sim/cluster.hpp"
 
@@ -84,6 +85,18 @@ void print_sizes(const plan::PlanStatistics& stats) {
     std::fputs((align(rows) + "\n").c_str(), stdout);
 }
 
+void print_queue_pairs(const plan::PlanStatistics& stats) {
+    const plan::QueuePairs most = plan::count_queue_pairs(stats);
+    fmt::print(
+        "queue pairs (verbs, one NIC a rank): at most {} on one NIC, {} of queues (rank {})\n",
+        most.pairs, human_bytes(most.bytes), most.rank);
+    if (most.pairs > plan::kManyQueuePairs)
+        fmt::print(stderr,
+                   "weightlift: warning: {} queue pairs on one NIC are more than its cache is "
+                   "likely to hold ({}); --qps 1 or more NICs a rank\n",
+                   most.pairs, plan::kManyQueuePairs);
+}
+
 void print_prediction(const plan::PlanStatistics& stats, Rank trainers,
                       const sim::Cluster& cluster) {
     const sim::Prediction p = sim::predict(stats, trainers, cluster);
@@ -100,8 +113,6 @@ void print_prediction(const plan::PlanStatistics& stats, Rank trainers,
                show_ms(static_cast<std::uint64_t>(p.seconds() * 1e9)),
                show_ms(static_cast<std::uint64_t>(p.bandwidth_seconds * 1e9)),
                show_ms(static_cast<std::uint64_t>(p.message_seconds * 1e9)));
-    fmt::print("queue pairs: at most {} over one port, with one per pair of ranks\n",
-               p.queue_pairs_per_port);
     if (p.nvlink_bytes > 0)
         fmt::print("inside NVLink domains: {} of {}\n", human_bytes(p.nvlink_bytes),
                    human_bytes(stats.bytes));
@@ -161,6 +172,7 @@ int run_plan(const Arguments& arguments) {
         stats.digest, human_bytes(stats.bytes), stats.transfers, stats.copies, stats.pairs.size());
     print_ranks(scene, stats);
     print_sizes(stats);
+    print_queue_pairs(stats);
     if (cluster) {
         print_prediction(stats, planner.trainers(), *cluster);
     } else {

@@ -10,9 +10,6 @@ namespace {
 
 constexpr int kHelloTag = 31010;
 constexpr int kEndpointTag = 31011;
-constexpr int kDepth = 256;
-/// Enough for a row-gathering request to fill a few packets, small enough for deep queues.
-constexpr int kGathered = 16;
 constexpr int kInlineBytes = 64;
 
 std::vector<int> ranks_of(const std::vector<Link>& links) {
@@ -25,9 +22,9 @@ Shape shape_of(bool is_incoming, const VerbsOptions& options) {
     // The receiving end only answers: a credit for each parcel. The sending end only takes those.
     if (is_incoming) return {.sends = kSlots + 2, .receives = kSlots + 2, .sge = 1};
     const bool gathers = options.rows == Rows::Auto || options.rows == Rows::Gather;
-    return {.sends = options.depth > 0 ? options.depth : kDepth,
+    return {.sends = options.depth > 0 ? options.depth : plan::kQueueDepth,
             .receives = kSlots + 1,
-            .sge = gathers ? kGathered : 1,
+            .sge = gathers ? plan::kGatheredRows : 1,
             .inline_bytes = kInlineBytes};
 }
 
@@ -114,11 +111,6 @@ std::map<int, mpi::Bytestring> exchange(const Context& context, std::span<const 
     return incoming;
 }
 
-int default_queue_pairs(std::size_t peers) {
-    if (peers <= 16) return 4;
-    return peers <= 64 ? 2 : 1;
-}
-
 Connections::Connections(const Context& context, std::vector<std::unique_ptr<Device>>& devices,
                          const LinkTable& links, Hello mine,
                          const std::function<Offer(const std::vector<bool>&)>& offer)
@@ -128,7 +120,7 @@ Connections::Connections(const Context& context, std::vector<std::unique_ptr<Dev
     std::vector<int> linked;
     std::set_union(destinations.begin(), destinations.end(), sources.begin(), sources.end(),
                    std::back_inserter(linked));
-    mine.auto_qps = default_queue_pairs(std::max(destinations.size(), sources.size()));
+    mine.auto_qps = plan::default_queue_pairs(std::max(destinations.size(), sources.size()));
 
     const auto hellos =
         exchange(context, linked, linked, kHelloTag, "exchange of devices", [&](int) {

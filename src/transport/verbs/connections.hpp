@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "weightlift/mpi/message.hpp"
+#include "weightlift/plan/queue_pairs.hpp"
 
 #include "resources.hpp"
 
@@ -14,6 +15,7 @@ namespace weightlift::transport::verbs {
 
 /// Parcels and packed requests under way per channel, each in a staging slot of its own.
 inline constexpr int kSlots = 4;
+static_assert(kSlots + 2 == plan::kAnswers);
 inline constexpr Bytes kSlotBytes = 256 * KiB;
 
 /// What a work request's id says: which kind it is of, of which channel, and which one there.
@@ -85,10 +87,6 @@ struct Peer {
 [[nodiscard]] std::map<int, mpi::Bytestring> exchange(
     const Context& context, std::span<const int> to, std::span<const int> from, int tag,
     const char* phase, const std::function<mpi::Bytestring(int peer)>& make);
-
-/// Queue pairs per peer and rail where none were asked for: several for few peers, so that one
-/// does not limit a fast port, one for many, whose state a NIC would have to fetch again and again.
-[[nodiscard]] int default_queue_pairs(std::size_t peers);
 
 class Connections {
 public:

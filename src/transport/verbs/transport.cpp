@@ -169,7 +169,7 @@ std::vector<std::unique_ptr<Device>> VerbsTransport::open_devices(const Context&
 Bytes VerbsTransport::channels(const LinkTable& links) const {
     const std::size_t peers = std::max(links.destinations.size(), links.sources.size());
     const auto qps = static_cast<Bytes>(context_.verbs.qps > 0 ? context_.verbs.qps
-                                                               : default_queue_pairs(peers));
+                                                               : plan::default_queue_pairs(peers));
     return peers * qps * devices_.size();
 }
 
