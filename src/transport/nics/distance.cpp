@@ -24,6 +24,11 @@ Topology load_topology() {
     if (hwloc_topology_init(&raw) != 0)
         throw Error(ExitCode::Internal, "hwloc_topology_init failed");
     Topology topology(raw);
+#if HWLOC_API_VERSION >= 0x00020100
+    // Without its PCI library hwloc reads the same from sysfs, and leaves no memory behind.
+    if (hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci") != 0)
+        throw Error(ExitCode::Internal, "hwloc_topology_set_components failed");
+#endif
     // PCI devices and the bridges above them, to see which share a switch; not what operating
     // system and drivers make of them, for which hwloc would load OpenCL, CUDA and the like.
     if (hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_ALL) !=
