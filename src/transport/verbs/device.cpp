@@ -43,6 +43,11 @@ bool is_fatal(ibv_event_type type) {
     }
 }
 
+bool is_of_pair(ibv_event_type type) {
+    return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+           type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_PATH_MIG_ERR;
+}
+
 }  // namespace
 
 TransportError system_error(const std::string& what, int error) {
@@ -78,15 +83,16 @@ Rail Device::rail() const {
             .is_spare = is_spare_};
 }
 
-void Device::check_events() const {
+void Device::check_events(const std::function<std::string(const ibv_qp*)>& peer_of) const {
     ibv_async_event event{};
     while (ibv_get_async_event(context_.get(), &event) == 0) {
         ibv_ack_async_event(&event);
         const bool is_other_port =
             event.event_type == IBV_EVENT_PORT_ERR && event.element.port_num != port_.number;
         if (is_fatal(event.event_type) && !is_other_port)
-            throw TransportError(fmt::format("verbs: {} reports: {}", label(),
-                                             ibv_event_type_str(event.event_type)));
+            throw TransportError(fmt::format(
+                "verbs: {} reports: {}{}", label(), ibv_event_type_str(event.event_type),
+                is_of_pair(event.event_type) ? peer_of(event.element.qp) : ""));
     }
 }
 

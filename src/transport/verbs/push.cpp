@@ -196,7 +196,7 @@ bool VerbsPush::test() {
         const auto now = mpi::Clock::now();
         if (now - looked_ > kEventInterval) {
             looked_ = now;
-            for (const auto& device : lent_.devices) device->check_events();
+            check_events();
         }
     } catch (...) {
         state_ = State::Dead;
@@ -231,16 +231,26 @@ void VerbsPush::post() {
         ++blocked;
         if (sender.is_posted()) continue;
         const Bytes bytes = sender.next_bytes();
-        if (target.outstanding > 0 && bytes > window_ - std::min(window_, target.outstanding))
-            continue;
-        if (outstanding_ > 0 && window_ < ~Bytes{0} / 2 && outstanding_ + bytes > 2 * window_)
-            continue;
-        if (!sender.post()) continue;
-        target.outstanding += bytes;
-        outstanding_ += bytes;
+        // A batch counts from its first request on: a queue may take it in parts.
+        const bool was_begun = sender.has_begun();
+        if (!was_begun && !has_room(target, bytes)) continue;
+        const bool is_posted = sender.post();
+        if (!was_begun && (is_posted || sender.has_begun())) {
+            target.outstanding += bytes;
+            outstanding_ += bytes;
+        }
+        if (!is_posted) continue;
         if (sender.is_posted()) --senders_unposted_;
         blocked = 0;
     }
+}
+
+bool VerbsPush::has_room(const Target& target, Bytes bytes) const {
+    const auto fits = [bytes](Bytes used, Bytes most) {
+        return used == 0 || (used < most && bytes <= most - used);
+    };
+    const Bytes in_all = window_ > ~Bytes{0} / 2 ? window_ : 2 * window_;
+    return fits(target.outstanding, window_) && fits(outstanding_, in_all);
 }
 
 void VerbsPush::poll() {
@@ -312,7 +322,21 @@ void VerbsPush::handle(const ibv_wc& completion) {
     lent_.connections.answer(channel);
 }
 
+void VerbsPush::check_events() const {
+    for (const auto& device : lent_.devices)
+        device->check_events([&](const ibv_qp* pair) -> std::string {
+            for (std::uint32_t id = 0; id < lent_.connections.size(); ++id) {
+                const Channel& channel = lent_.connections.channel(id);
+                if (channel.pair->get() == pair)
+                    return fmt::format(" (queue pair with {})", lent_.context.label(channel.peer));
+            }
+            return "";
+        });
+}
+
 void VerbsPush::fail_completion(const ibv_wc& completion) {
+    // A receive that was flushed does not say why; the device's own words may.
+    if (completion.status == IBV_WC_WR_FLUSH_ERR) check_events();
     const WorkId id = unpack_id(completion.wr_id);
     if (id.kind == Kind::Read)
         throw TransportError(fmt::format(

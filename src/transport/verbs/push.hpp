@@ -54,10 +54,13 @@ private:
     void agree_on_parcels(const BoundPlan& plan);
     [[nodiscard]] Registered stage(memory::Arena& memory, int access) const;
     void post();
+    /// Whether the windows allow that many bytes more; a single batch may pass them.
+    [[nodiscard]] bool has_room(const Target& target, Bytes bytes) const;
     void poll();
     /// After the last arrival; true once the owning device sees all of it.
     [[nodiscard]] bool is_visible();
     void handle(const ibv_wc& completion);
+    void check_events() const;
     [[noreturn]] void fail_completion(const ibv_wc& completion);
 
     Lent lent_;

@@ -2,6 +2,7 @@
 // was asked of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,7 +46,8 @@ public:
     [[nodiscard]] ibv_pd* domain() const { return domain_.get(); }
 
     /// Throws where the device has said that it or one of its queues is broken, or its port down.
-    void check_events() const;
+    /// `peer_of` gives words for whom a queue pair was with.
+    void check_events(const std::function<std::string(const ibv_qp*)>& peer_of) const;
 
     /// A completion queue with room for `entries` more. Queues are made as large as the device
     /// allows for the `expected` entries still to come.

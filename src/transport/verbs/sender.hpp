@@ -51,6 +51,8 @@ public:
     void start(std::uint64_t epoch);
     [[nodiscard]] bool is_posted() const { return next_ == batches_.size(); }
     [[nodiscard]] bool is_done() const { return done_ == batches_.size(); }
+    /// Whether the next batch is posted in part.
+    [[nodiscard]] bool has_begun() const { return resume_ > 0; }
     /// Payload of the next batch.
     [[nodiscard]] Bytes next_bytes() const { return batches_[next_].bytes; }
     /// Posts the next batch. False where it must wait for a slot of the queue, of staging here, or
