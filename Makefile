@@ -2,7 +2,7 @@
 # build/asan and build/tsan; jobs/build.sh sets up what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test test-verbs test-verbs-all release debug asan tsan bench format tidy clean
+.PHONY: help deps demo test test-verbs test-verbs-all test-hardware release debug asan tsan bench format tidy clean
 
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format) clang-format)
 CTEST = ctest --output-on-failure --no-tests=error -j $$(nproc) --test-dir
@@ -28,6 +28,11 @@ test-verbs: ## run the RDMA tests on software devices in a virtual machine (10 m
 
 test-verbs-all: ## run every end-to-end push in every kind of RDMA connection there (an hour)
 	@tests/lab/run.sh all
+
+test-hardware: ## run the conformance suite on the RDMA devices of this machine
+	@jobs/build.sh release tests,verbs weightlift transport_conformance
+	@build/release/weightlift doctor --transport verbs
+	@WEIGHTLIFT_LAB_BUILD=build/release MPIEXEC="mpirun --oversubscribe --allow-run-as-root" tests/lab/conformance_test.sh
 
 release: ## build everything, optimized
 	@jobs/build.sh release core

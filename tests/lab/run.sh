@@ -11,6 +11,7 @@ cd "$(dirname "$0")/../.."
 # name | options of softroce-vm.sh | what runs in it
 suites='
 conformance|-r 1|tests/lab/conformance_test.sh
+fence      |-r 1|python3 tests/lab/fence_test.py
 device     |-r 1|python3 tests/lab/scenarios_test.py OneDevice
 addresses  |-r 1|python3 tests/lab/scenarios_test.py Ipv4 Ipv6
 queues     |-r 1|python3 tests/lab/scenarios_test.py ShortQueues
@@ -83,7 +84,7 @@ done
 
 if [ -z "${WEIGHTLIFT_LAB_BUILD-}" ]; then
     export WEIGHTLIFT_LAB_BUILD=build/release
-    jobs/build.sh release tests,verbs,lab weightlift transport_conformance
+    jobs/build.sh release tests,verbs,lab weightlift transport_conformance transport_abandoned_push
 fi
 failed=0
 mapfile -t machines < <(for suite in "${wanted[@]}"; do column "$suite" 2; done | awk '!seen[$0]++')
