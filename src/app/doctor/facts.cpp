@@ -190,7 +190,7 @@ std::string model_of(const std::string& path) {
 void gather_gpus(Facts& facts, const std::string& root) {
     const std::string folder = root + "/proc/driver/nvidia/";
     for (const std::string& pci : names_in(folder + "gpus")) {
-        Gpu gpu{pci, model_of(folder + "gpus/" + pci + "/information"), {}};
+        Gpu gpu{pci, model_of(fmt::format("{}gpus/{}/information", folder, pci)), {}};
         try {
             gpu.distances = transport::nic_distances(facts.nics, pci);
         } catch (const ConfigError&) {
@@ -215,7 +215,8 @@ void gather_pci(Facts& facts, const std::string& root) {
     for (const Gpu& gpu : facts.gpus) devices.emplace_back("GPU " + gpu.pci, gpu.pci);
     for (const auto& [name, address] : devices) {
         facts.iommu.emplace_back(
-            name, line_in(root + "/sys/bus/pci/devices/" + address + "/iommu_group/type"));
+            name,
+            line_in(fmt::format("{}/sys/bus/pci/devices/{}/iommu_group/type", root, address)));
         for (const std::string& bridge : bridges_above(root, address))
             if (std::none_of(facts.bridges.begin(), facts.bridges.end(),
                              [&](const auto& known) { return known.first == bridge; }))

@@ -10,7 +10,6 @@
 namespace weightlift::app::doctor {
 namespace {
 
-using transport::GidEntry;
 using transport::GidType;
 using transport::LinkLayer;
 using transport::Nic;
