@@ -43,7 +43,7 @@ class Striped(Few):
 
 
 class ShortQueues(Few):
-    flags = ("--nic", "rxe0", "--qps", "3", "--chunk", "1kB", "--depth", "8")
+    flags = ("--nic", "rxe0", "--qps", "3", "--chunk", "4KiB", "--depth", "8")
 
 
 class Ipv4(Few):
