@@ -308,7 +308,7 @@ TEST(VerbsFaults, refuse_devices_that_cannot_do_it) {
     };
     const Row rows[] = {
         {"no RC", [](fake::Device& d) { d.has_rc = false; }, "reliable connections"},
-        {"port down", [](fake::Device& d) { d.ports[0].state = IBV_PORT_DOWN; }, "active"},
+        {"port down", [](fake::Device& d) { d.ports[0].state = IBV_PORT_DOWN; }, "not ACTIVE"},
         {"no GID", [](fake::Device& d) { d.ports[0].gids.clear(); }, "GID"},
         {"GIDs of another namespace",
          [](fake::Device& d) {

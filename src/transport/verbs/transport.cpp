@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "../region_key.hpp"
+#include "attach.hpp"
 #include "push.hpp"
 
 namespace weightlift::transport::verbs {
@@ -52,7 +53,6 @@ public:
     [[nodiscard]] Attachment attachment() const override;
 
 private:
-    static std::vector<std::unique_ptr<Device>> open_devices(const Context& context);
     void register_with_own();
     void check_key(const Destination& destination) const;
     [[nodiscard]] RowRule row_rule(const BoundPlan& plan);
@@ -76,95 +76,6 @@ private:
     std::string rows_;                               ///< what decided how short rows travel
     bool is_abandoned_ = false;
 };
-
-const NicPort& usable_port(const Nic& nic, int number) {
-    if (!nic.problem.empty())
-        throw ConfigError(fmt::format("verbs: {}: {}", nic.name, nic.problem));
-    if (!nic.has_rc)
-        throw ConfigError(
-            fmt::format("verbs: {} has no reliable connections (EFA offers SRD only); "
-                        "use --transport mpi, or name another device with --nic",
-                        nic.name));
-    for (const NicPort& port : nic.ports)
-        if (port.number == number || (number == 0 && port.is_active)) {
-            if (!port.is_active)
-                throw ConfigError(fmt::format("verbs: port {} of {} is {}, not ACTIVE", number,
-                                              nic.name, port.state));
-            return port;
-        }
-    throw ConfigError(number == 0 ? fmt::format("verbs: no port of {} is active", nic.name)
-                                  : fmt::format("verbs: {} has no port {}", nic.name, number));
-}
-
-struct Wanted {
-    const Nic* nic;
-    const NicPort* port;
-    bool is_spare = false;
-};
-
-std::vector<Wanted> named(const std::vector<Nic>& nics, const std::vector<std::string>& names) {
-    std::vector<Wanted> wanted;
-    for (const std::string& text : names) {
-        const auto colon = text.find(':');
-        const std::string name = text.substr(0, colon);
-        const auto at = std::find_if(nics.begin(), nics.end(),
-                                     [&](const Nic& nic) { return nic.name == name; });
-        if (at == nics.end()) {
-            std::vector<std::string> there;
-            for (const Nic& nic : nics) there.push_back(nic.name);
-            throw ConfigError(
-                fmt::format("--nic {}: this host has {}", name, fmt::join(there, ", ")));
-        }
-        const int port = colon == std::string::npos ? 0 : std::atoi(text.c_str() + colon + 1);
-        wanted.push_back({&*at, &usable_port(*at, port)});
-    }
-    return wanted;
-}
-
-/// The nearest devices that can be used; all but the rank's share of them are spare.
-std::vector<Wanted> nearest(const std::vector<Nic>& nics, const Context& context) {
-    std::vector<Wanted> usable;
-    std::vector<Candidate> candidates;
-    std::string refusal;
-    const std::vector<int> distances = nic_distances(nics);
-    for (std::size_t i = 0; i < nics.size(); ++i) try {
-            usable.push_back({&nics[i], &usable_port(nics[i], 0), true});
-            candidates.push_back({nics[i].name, usable.back().port->number, distances[i]});
-        } catch (const ConfigError& error) {
-            refusal = error.what();
-        }
-    if (usable.empty()) throw ConfigError(refusal);
-    int least = candidates.front().distance;
-    for (const Candidate& candidate : candidates) least = std::min(least, candidate.distance);
-    for (const std::size_t i : deal_nics(candidates, context.local_rank, context.local_size))
-        usable[i].is_spare = false;
-    std::vector<Wanted> mine;
-    for (std::size_t i = 0; i < usable.size(); ++i)
-        if (candidates[i].distance == least) mine.push_back(usable[i]);
-    return mine;
-}
-
-/// What this rank attaches to: `nics` must outlive it.
-std::vector<Wanted> choose_devices(const std::vector<Nic>& nics, const Context& context) {
-    if (nics.empty())
-        throw ConfigError("verbs: " + why_no_nics() + "; or use --transport shm or mpi");
-    const VerbsOptions& options = context.verbs;
-    return options.nics.empty() ? nearest(nics, context) : named(nics, options.nics);
-}
-
-GidChoice gid_for(const Wanted& wanted, const VerbsOptions& options) {
-    return choose_gid(*wanted.nic, *wanted.port,
-                      options.gid_index < 0 ? std::nullopt : std::optional<int>(options.gid_index));
-}
-
-std::vector<std::unique_ptr<Device>> VerbsTransport::open_devices(const Context& context) {
-    const std::vector<Nic> nics = list_nics();
-    std::vector<std::unique_ptr<Device>> devices;
-    for (const Wanted& wanted : choose_devices(nics, context))
-        devices.push_back(std::make_unique<Device>(
-            *wanted.nic, *wanted.port, gid_for(wanted, context.verbs), wanted.is_spare));
-    return devices;
-}
 
 Bytes VerbsTransport::channels(const LinkTable& links) const {
     const std::size_t peers = std::max(links.destinations.size(), links.sources.size());
@@ -326,15 +237,16 @@ const Capabilities& capabilities() {
 
 std::string problem(const Context& context) try {
     const std::vector<Nic> nics = list_nics();
-    for (const Wanted& wanted : choose_devices(nics, context))
-        static_cast<void>(gid_for(wanted, context.verbs));
+    static_cast<void>(choose_places(nics, context));
     return "";
 } catch (const Error& error) {
-    return error.what();
+    return fmt::format("verbs: {}", error.what());
 }
 
-std::unique_ptr<Transport> make(const Context& context) {
+std::unique_ptr<Transport> make(const Context& context) try {
     return std::make_unique<VerbsTransport>(context);
+} catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("verbs: {}", error.what()));
 }
 
 }  // namespace weightlift::transport::verbs
