@@ -43,7 +43,10 @@ void populate(const std::vector<Copy>& copies, std::uint32_t destination, std::b
 
 }  // namespace
 
-ShmPush::ShmPush(BoundPlan plan, Parts parts) : plan_(std::move(plan)), parts_(std::move(parts)) {
+ShmPush::ShmPush(BoundPlan plan, Parts parts)
+    : plan_(std::move(plan)),
+      parts_(std::move(parts)),
+      arrivals_(parts_.own.epochs(), parts_.arrived, "shm", parts_.label) {
     check_bounds(plan_, parts_.own.arena().bytes(), parts_.label);
     if (parts_.slice == 0) parts_.slice = kSlice;
     for (Copy& copy : plan_.copies) join_rows(copy);
@@ -56,25 +59,16 @@ ShmPush::ShmPush(BoundPlan plan, Parts parts) : plan_(std::move(plan)), parts_(s
                      [this](auto a, auto b) { return last_[a] < last_[b]; });
     for (const std::uint32_t d : notify_order_)
         populate(plan_.copies, d, parts_.regions[d]->data());
-    waiting_.reserve(plan_.sources.size());
-}
-
-void ShmPush::fail(const std::string& what) {
-    state_ = State::Dead;
-    throw TransportError("shm: " + what);
 }
 
 void ShmPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     WEIGHTLIFT_ENSURES(state_ == State::Idle);
-    for (const int source : plan_.sources)
-        if (epoch <= parts_.arrived[static_cast<std::size_t>(source)])
-            fail(fmt::format("push of epoch {} after {} has notified it already", epoch,
-                             parts_.label(source)));
+    state_ = State::Dead;  // where the next throws
+    arrivals_.start(plan_.sources, epoch);
     state_ = State::Running;
     epoch_ = epoch;
     cursor_ = {};
     notified_ = 0;
-    waiting_.assign(plan_.sources.begin(), plan_.sources.end());
 }
 
 bool ShmPush::test() {
@@ -86,9 +80,10 @@ bool ShmPush::test() {
         completed_ += moved;
     }
     notify();
-    look_for_arrivals();
-    const bool done = notified_ == notify_order_.size() && waiting_.empty();
-    if (done) state_ = State::Idle;
+    state_ = State::Dead;  // where the next throws
+    arrivals_.look();
+    const bool done = notified_ == notify_order_.size() && arrivals_.waiting().empty();
+    state_ = done ? State::Idle : State::Running;
     return done;
 }
 
@@ -132,28 +127,9 @@ void ShmPush::notify() {
     }
 }
 
-void ShmPush::look_for_arrivals() {
-    const EpochLines lines = parts_.own.epochs();
-    for (std::size_t i = 0; i < waiting_.size();) {
-        const int source = waiting_[i];
-        std::uint64_t& arrived = parts_.arrived[static_cast<std::size_t>(source)];
-        const std::uint64_t seen = lines[source].load(std::memory_order_acquire);
-        if (seen == epoch_) {
-            arrived = seen;
-            waiting_[i] = waiting_.back();
-            waiting_.pop_back();
-        } else if (seen != arrived) {
-            fail(fmt::format("{} has notified epoch {}, but {} is under way", parts_.label(source),
-                             seen, epoch_));
-        } else {
-            ++i;
-        }
-    }
-}
-
 std::vector<int> ShmPush::pending() const {
     if (state_ == State::Idle) return {};
-    std::vector<int> peers = waiting_;
+    std::vector<int> peers = arrivals_.waiting();
     for (std::size_t i = notified_; i < notify_order_.size(); ++i)
         peers.push_back(plan_.destinations[notify_order_[i]].rank);
     std::sort(peers.begin(), peers.end());

@@ -38,18 +38,16 @@ private:
 
     [[nodiscard]] Bytes advance(Bytes budget);
     void notify();
-    void look_for_arrivals();
-    [[noreturn]] void fail(const std::string& what);
 
     BoundPlan plan_;
     Parts parts_;
+    Arrivals arrivals_;
     std::vector<std::size_t> last_;            ///< by destination: index after its last copy
     std::vector<std::uint32_t> notify_order_;  ///< destinations by last_
     State state_ = State::Idle;
     std::uint64_t epoch_ = 0;
     Cursor cursor_;
     std::size_t notified_ = 0;  ///< of notify_order_
-    std::vector<int> waiting_;  ///< sources not yet arrived
     Bytes completed_ = 0;
 };
 
