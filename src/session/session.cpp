@@ -91,8 +91,9 @@ record::Sample Session::push(std::uint64_t version, bool is_warmup) {
     const bool is_checked = s.options.verify != Verify::None;
     // A process that waits must not take the core from one that copies where there are not enough.
     const auto on_node = s.inputs.topology.node_size[static_cast<std::size_t>(s.node_of(s.rank))];
-    // All processors of the node: a rank that is bound to one would count that one.
-    const bool is_crowded = on_node > ::sysconf(_SC_NPROCESSORS_ONLN);
+    // All processors of the node: a rank that is bound to one would count that one. And one for
+    // the kernel, which moves the bytes of software devices.
+    const bool is_crowded = on_node >= ::sysconf(_SC_NPROCESSORS_ONLN);
 
     s.committed.reset();
     s.agreement.run("fill", [&](const mpi::Deadline&) {

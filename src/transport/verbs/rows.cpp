@@ -14,8 +14,11 @@ namespace weightlift::transport::verbs {
 namespace {
 
 constexpr std::size_t kMostSizes = 8;
-constexpr Bytes kProbed = MiB;  ///< bytes of one measurement, at most
-constexpr int kRounds = 3;
+constexpr Bytes kProbed = 256 * KiB;  ///< bytes of one measurement, at most
+/// The best of many short rounds, in which all kinds take turns: what else the processor does
+/// disturbs some rounds, and not one kind alone.
+constexpr int kLeastRounds = 5, kMostRounds = 40;
+constexpr double kSeconds = 0.1;  ///< for one size of row
 
 double seconds_since(mpi::Clock::time_point begin) {
     return std::chrono::duration<double>(mpi::Clock::now() - begin).count();
@@ -34,20 +37,16 @@ public:
           bytes_(std::min(bytes, there.bytes)),
           context_(context) {}
 
-    /// Best of some rounds, bytes per second; 0 where a request of that size does not fit.
+    /// One measurement: bytes per second; 0 where a row does not fit.
     double rate(Bytes row, std::uint64_t rows) {
         if (2 * row > bytes_) return 0;
         rows = std::min<std::uint64_t>(rows, bytes_ / (2 * row));
         const auto deepest = static_cast<std::uint64_t>(channel_.pair->shape().sends) / 8;
         const std::uint64_t count = std::clamp<std::uint64_t>(kProbed / (row * rows), 1,
                                                               std::max<std::uint64_t>(1, deepest));
-        double best = 0;
-        for (int round = 0; round < kRounds; ++round) {
-            const auto begin = mpi::Clock::now();
-            write(row, rows, count);
-            best = std::max(best, static_cast<double>(row * rows * count) / seconds_since(begin));
-        }
-        return best;
+        const auto begin = mpi::Clock::now();
+        write(row, rows, count);
+        return static_cast<double>(row * rows * count) / seconds_since(begin);
     }
 
 private:
@@ -106,13 +105,21 @@ private:
 double copy_rate(Bytes row) {
     const Bytes rows = std::max<Bytes>(1, kSlotBytes / row);
     std::vector<std::byte> from(2 * rows * row), to(rows * row);
-    double best = 0;
-    for (int round = 0; round < kRounds; ++round) {
-        const auto begin = mpi::Clock::now();
-        for (Bytes r = 0; r < rows; ++r)
-            std::memcpy(to.data() + r * row, from.data() + 2 * r * row, row);
-        best = std::max(best, static_cast<double>(rows * row) / seconds_since(begin));
-        from[0] = to[0];
+    const auto begin = mpi::Clock::now();
+    for (Bytes r = 0; r < rows; ++r)
+        std::memcpy(to.data() + r * row, from.data() + 2 * r * row, row);
+    return static_cast<double>(rows * row) / seconds_since(begin);
+}
+
+RowRates best_rates(Prober& prober, Bytes size, std::uint64_t gathered, Bytes longest) {
+    RowRates best;
+    const auto begin = mpi::Clock::now();
+    for (int round = 0; round < kMostRounds; ++round) {
+        if (round >= kLeastRounds && seconds_since(begin) > kSeconds) break;
+        best.bulk = std::max(best.bulk, prober.rate(longest, 1));
+        best.gathered = std::max(best.gathered, prober.rate(size, gathered));
+        best.single = std::max(best.single, prober.rate(size, 1));
+        best.copied = std::max(best.copied, copy_rate(size));
     }
     return best;
 }
@@ -159,14 +166,11 @@ RowRule measure_rows(std::span<const Copy> copies, Device& device, Connections& 
     for (const std::uint32_t id : peer.outgoing)
         if (channel == nullptr) channel = &connections.channel(id);
     Prober prober(device, connections, *channel, peer.offer.probe, scratch, scratch_bytes, context);
-    const double bulk = prober.rate(scratch_bytes / 2, 1);
     std::vector<std::string> texts;
     for (const auto& [bytes, size] : sizes) {
-        const RowRates rates{
-            .bulk = bulk,
-            .gathered = prober.rate(size, static_cast<std::uint64_t>(channel->pair->shape().sge)),
-            .single = prober.rate(size, 1),
-            .copied = copy_rate(size)};
+        const RowRates rates =
+            best_rates(prober, size, static_cast<std::uint64_t>(channel->pair->shape().sge),
+                       scratch_bytes / 2);
         const RowRule::Choice choice = choose_rows(rates);
         rule.by_size[size] = choice;
         texts.push_back(fmt::format(
