@@ -101,6 +101,14 @@ void lose_packets(bool all);
 /// The `nth` registration (from 0) fails with `error`.
 void fail_registration(std::uint64_t nth, int error);
 
+/// What a program has asked to be registered, granted or not, in its order.
+struct Registration {
+    std::string device;
+    bool is_dma_buf = false;               ///< else by ibv_reg_mr and its like
+    std::uint64_t address = 0, bytes = 0;  ///< as in work requests
+};
+[[nodiscard]] const std::vector<Registration>& registrations();
+
 /// An asynchronous event and what it means: IBV_EVENT_PORT_ERR and _ACTIVE take and bring the port
 /// (`element` is its number), IBV_EVENT_DEVICE_FATAL stops all queue pairs, IBV_EVENT_QP_FATAL and
 /// IBV_EVENT_CQ_ERR the one that is `element`th of those now alive on the device.
@@ -111,7 +119,7 @@ void advance(std::uint64_t steps);
 
 struct Counters {
     std::uint64_t doorbells = 0;  ///< calls of ibv_post_send
-    std::uint64_t requests = 0, sges = 0, signaled = 0, receives = 0;
+    std::uint64_t requests = 0, sges = 0, signaled = 0, inlined = 0, receives = 0;
     int most_sges = 0;                                       ///< of one request
     std::uint64_t most_bytes = 0;                            ///< of one request
     std::map<ibv_wr_opcode, std::uint64_t> executed, bytes;  ///< by opcode

@@ -80,6 +80,8 @@ void disturb_immediate(const ImmediateFault& fault) { world().immediate_faults.p
 
 void fail_registration(std::uint64_t nth, int error) { world().registration_faults[nth] = error; }
 
+const std::vector<Registration>& registrations() { return world().registrations; }
+
 std::uint64_t immediates() { return world().immediates; }
 
 std::uint64_t posted(int queue_pair) {

@@ -29,9 +29,11 @@ namespace {
 std::uint32_t next_key() { return world().next_key++ * 0x9e3779b1U; }  // odd: keys differ
 
 /// 0, or why this can't be registered.
-int refusal(const ibv_pd* domain, std::size_t length, unsigned access) {
+int refusal(const ibv_pd* domain, bool is_dma_buf, std::uint64_t iova, std::size_t length,
+            unsigned access) {
     const Adapter& adapter = adapter_of(domain->context);
-    const auto fault = world().registration_faults.find(world().registrations++);
+    const auto fault = world().registration_faults.find(world().registrations.size());
+    world().registrations.push_back({adapter.is.name, is_dma_buf, iova, length});
     if (fault != world().registration_faults.end()) return fault->second;
     constexpr unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_HUGETLB |
@@ -94,7 +96,7 @@ int ibv_dealloc_pd(ibv_pd* domain) {
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, std::size_t length, std::uint64_t iova,
                          unsigned access) {
-    int error = refusal(domain, length, access);
+    int error = refusal(domain, false, iova, length, access);
     if (error == 0 && !is_mapped(address, length)) error = EFAULT;
     if (error != 0) {
         errno = error;
@@ -116,7 +118,7 @@ ibv_mr* ibv_reg_mr_iova(ibv_pd* domain, void* address, std::size_t length, std::
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t length,
                           std::uint64_t iova, int fd, int access) {
     const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    int error = refusal(domain, length, static_cast<unsigned>(access));
+    int error = refusal(domain, true, iova, length, static_cast<unsigned>(access));
     if (!adapter_of(domain->context).is.has_dma_buf) error = EOPNOTSUPP;
     if (error == 0 && offset % page != iova % page) error = EINVAL;
     void* mapping = MAP_FAILED;

@@ -67,6 +67,7 @@ void accept(QueuePair& queue_pair, const ibv_send_wr& wr, std::uint32_t slots) {
     ++counters.requests;
     counters.sges += static_cast<std::uint64_t>(wr.num_sge);
     counters.signaled += is_signaled ? 1 : 0;
+    counters.inlined += (wr.send_flags & IBV_SEND_INLINE) != 0 ? 1 : 0;
     counters.most_sges = std::max(counters.most_sges, wr.num_sge);
     queue_pair.posted.push_back(std::move(request));
 }

@@ -29,10 +29,16 @@ struct Conditions {
 class SelfPush {
 public:
     SelfPush(Bytes bytes, std::vector<Copy> copies, const Conditions& conditions)
+        : SelfPush(memory::make_host_arena(bytes), nullptr, std::move(copies), conditions) {}
+
+    /// `content` is where this processor finds the arena's bytes; null: at data().
+    SelfPush(std::unique_ptr<memory::Arena> arena, std::byte* content, std::vector<Copy> copies,
+             const Conditions& conditions)
         : copies_(std::move(copies)),
           window_(conditions.window),
           world_(mpi::Communicator::world()),
-          arena_(memory::make_host_arena(bytes)),
+          arena_(std::move(arena)),
+          content_(content != nullptr ? content : arena_->data()),
           transport_(make_transport(
               "verbs", Context{.world = &world_,
                                .watchdog = &watchdog_,
@@ -69,15 +75,14 @@ public:
         std::mt19937_64 values(epoch);
         for (Bytes i = 0; i + 8 <= arena_->bytes(); i += 8) {
             const std::uint64_t value = values();
-            std::memcpy(arena_->data() + i, &value, 8);
+            std::memcpy(content_ + i, &value, 8);
         }
-        filled_.assign(arena_->data(), arena_->data() + arena_->bytes());
+        filled_.assign(content_, content_ + arena_->bytes());
         expected_ = filled_;
         for (const Copy& copy : copies_)
             for (std::uint64_t row = 0; row < copy.rows; ++row)
                 std::memcpy(expected_.data() + copy.dst_offset + row * copy.dst_pitch,
-                            arena_->data() + copy.src_offset + row * copy.src_pitch,
-                            copy.row_bytes);
+                            content_ + copy.src_offset + row * copy.src_pitch, copy.row_bytes);
     }
 
     /// False where the push is still under way after that many calls.
@@ -87,6 +92,9 @@ public:
         return false;
     }
 
+    [[nodiscard]] bool has_arrived() const {
+        return std::equal(expected_.begin(), expected_.end(), content_);
+    }
     void expect_arrived() const { expect(expected_); }
     /// Since fill().
     void expect_untouched() const { expect(filled_); }
@@ -103,7 +111,7 @@ public:
 
 private:
     void expect(const std::vector<std::byte>& bytes) const {
-        const auto [wrong, right] = std::mismatch(bytes.begin(), bytes.end(), arena_->data());
+        const auto [wrong, right] = std::mismatch(bytes.begin(), bytes.end(), content_);
         EXPECT_EQ(wrong - bytes.begin(), static_cast<std::ptrdiff_t>(bytes.size()))
             << "first wrong byte";
     }
@@ -113,6 +121,7 @@ private:
     mpi::Communicator world_;
     mpi::Watchdog watchdog_;
     std::unique_ptr<memory::Arena> arena_;
+    std::byte* content_;
     std::unique_ptr<Transport> transport_;
     RegionKey key_;
     std::vector<std::byte> filled_, expected_;

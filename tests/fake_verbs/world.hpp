@@ -122,7 +122,8 @@ struct World {
     std::size_t lists = 0;
     int next_order = 0;
     std::uint32_t next_key = 1;
-    std::uint64_t registrations = 0, immediates = 0;
+    std::uint64_t immediates = 0;
+    std::vector<Registration> registrations;
     std::uint64_t outstanding = 0, most_outstanding = 0;  ///< bytes
     bool loses_packets = false;
     std::vector<WorkFault> work_faults;

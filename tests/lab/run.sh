@@ -15,6 +15,7 @@ fence      |-r 1|python3 tests/lab/fence_test.py
 device     |-r 1|python3 tests/lab/scenarios_test.py OneDevice
 addresses  |-r 1|python3 tests/lab/scenarios_test.py Ipv6
 queues     |-r 1|python3 tests/lab/scenarios_test.py ShortQueues
+many       |-r 1|python3 tests/lab/many_test.py
 speed      |-r 1|python3 tests/lab/speed_test.py
 stripes    |-p|python3 tests/lab/scenarios_test.py Striped EndsStriped
 ends       |-p|python3 tests/lab/scenarios_test.py Ends EndsIpv6

@@ -168,7 +168,7 @@ private:
     int size_ = 1;
     std::function<void()> idle_;
     std::function<std::string(int)> label_;
-    mutable bool lost_ = false;          ///< a deadline passed: pending operations stay behind
+    mutable bool lost_ = false;             ///< a deadline passed: pending operations stay behind
     mutable Clock::time_point heard_{};     ///< last look for a roll call
     mutable Clock::time_point listened_{};  ///< last look for an alarm
 };

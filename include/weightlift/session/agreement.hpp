@@ -28,8 +28,8 @@ public:
     /// Collective. Runs `work` (which gets the phase's deadline), then agrees. If it threw an Error
     /// on any rank, all throw AgreedError with "<label> in <phase>: <message>" of the lowest such
     /// rank and its exit code. Work that waits in a loop of its own for what other ranks bring must
-    /// listen, and raise the alarm where it fails. Lost peers give DeadlineError naming them, within
-    /// `timeout`.
+    /// listen, and raise the alarm where it fails. Lost peers give DeadlineError naming them,
+    /// within `timeout`.
     void run(const char* phase, const std::function<void(const mpi::Deadline&)>& work) const;
 
     /// Collective. All ranks pass an equal value, or all throw AgreedError: "<what> differs between
