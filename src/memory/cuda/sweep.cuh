@@ -65,32 +65,23 @@ __device__ void sweep_item(const Operation& op, const Work& work, std::uint64_t 
                            std::uint64_t item, typename Operation::RowKey* keys) {
     const WorkBlock& block = work.blocks[number];
     const std::uint32_t lane = threadIdx.x % kWarp;
-    const std::uint32_t side_by_side = kWarp >> block.lane_bits;  // rows of one step
-    const std::uint32_t own_row = lane >> block.lane_bits;
-    const std::uint64_t vector =
-        (item % block.strips << block.lane_bits) + (lane & ((1U << block.lane_bits) - 1U));
-    const Bytes skip = vector * kLaneBytes;
-    const auto width =
-        static_cast<std::uint32_t>(skip >= block.row_bytes               ? 0
-                                   : block.row_bytes - skip < kLaneBytes ? block.row_bytes - skip
-                                                                         : kLaneBytes);
-    const std::uint64_t column = skip / element_bytes(D);
+    const LanePart part = lane_part(block, item, lane);
+    const std::uint32_t side_by_side = part.side_by_side, width = part.width;
+    const std::uint64_t column = part.skip / element_bytes(D);
     const std::uint64_t columns = block.row_bytes / element_bytes(D);
-    const std::uint64_t begin = item / block.strips * block.rows_per_item();
-    const std::uint64_t left = block.rows - begin;
-    const std::uint64_t rows = left < block.rows_per_item() ? left : block.rows_per_item();
     const Bytes step = side_by_side * block.pitch;
 
     typename Operation::template Lane<D> state(op, block, block.first_column + column, width);
-    for (std::uint64_t chunk = 0; chunk < rows; chunk += kKeys) {
-        const auto n = static_cast<std::uint32_t>(rows - chunk < kKeys ? rows - chunk : kKeys);
+    for (std::uint64_t chunk = 0; chunk < part.rows; chunk += kKeys) {
+        const auto n =
+            static_cast<std::uint32_t>(part.rows - chunk < kKeys ? part.rows - chunk : kKeys);
         for (std::uint32_t i = lane; i < n; i += kWarp)
-            keys[i] = op.row_key(block, block.first_row + begin + chunk + i);
+            keys[i] = op.row_key(block, block.first_row + part.begin + chunk + i);
         __syncwarp();
         if (width > 0) {
-            std::uint64_t row = begin + chunk + own_row;
-            std::byte* at = work.base + block.offset + row * block.pitch + skip;
-            for (std::uint32_t r = own_row; r < n; r += kUnroll * side_by_side) {
+            std::uint64_t row = part.begin + chunk + part.own_row;
+            std::byte* at = work.base + block.offset + row * block.pitch + part.skip;
+            for (std::uint32_t r = part.own_row; r < n; r += kUnroll * side_by_side) {
                 Words words[kUnroll];
                 if constexpr (Operation::kReads) {
 #pragma unroll
@@ -102,8 +93,9 @@ __device__ void sweep_item(const Operation& op, const Work& work, std::uint64_t 
                 for (std::uint32_t u = 0; u < kUnroll; ++u) {
                     const std::uint32_t index = r + u * side_by_side;
                     if (index >= n) continue;
-                    state.row(op, words[u], keys[index],
-                              block.first_element + (begin + chunk + index) * columns + column);
+                    state.row(
+                        op, words[u], keys[index],
+                        block.first_element + (part.begin + chunk + index) * columns + column);
                     if constexpr (Operation::kWrites)
                         store_words<Whole>(at + u * step, words[u], width);
                 }

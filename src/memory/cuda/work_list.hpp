@@ -38,6 +38,33 @@ struct WorkBlock {
     friend bool operator==(const WorkBlock&, const WorkBlock&) = default;
 };
 
+/// What one lane does of an item: 16 bytes or less, of every side_by_side-th row.
+struct LanePart {
+    std::uint64_t begin = 0, rows = 0;  ///< the item's rows, within the block
+    std::uint32_t side_by_side = 0;     ///< rows of one step
+    std::uint32_t own_row = 0;          ///< the lane's first row, within the item
+    std::uint32_t width = 0;            ///< 0: the lane stands beyond the row's end
+    Bytes skip = 0;                     ///< from the start of the row
+};
+
+/// Run by the GPU. `item` counts from the block's first.
+[[nodiscard]] constexpr LanePart lane_part(const WorkBlock& block, std::uint64_t item,
+                                           std::uint32_t lane) {
+    LanePart part;
+    part.begin = item / block.strips * block.rows_per_item();
+    const std::uint64_t left = block.rows - part.begin;
+    part.rows = left < block.rows_per_item() ? left : block.rows_per_item();
+    part.side_by_side = kWarp >> block.lane_bits;
+    part.own_row = lane >> block.lane_bits;
+    const std::uint32_t beside = lane & ((1U << block.lane_bits) - 1U);
+    part.skip = ((item % block.strips << block.lane_bits) + beside) * kLaneBytes;
+    if (part.skip < block.row_bytes) {
+        const Bytes rest = block.row_bytes - part.skip;
+        part.width = rest < kLaneBytes ? static_cast<std::uint32_t>(rest) : kLaneBytes;
+    }
+    return part;
+}
+
 struct WorkList {
     std::vector<WorkBlock> blocks;
     std::vector<std::uint64_t> first_item;  ///< blocks + 1: the last one is the number of items
