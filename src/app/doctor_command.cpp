@@ -92,15 +92,34 @@ private:
     std::size_t printed_ = 0;
 };
 
-int doctor_on(const mpi::Communicator& world, const session::Agreement& agreement,
-              mpi::Watchdog& watchdog, const session::Topology& topology,
-              const DoctorArguments& a) {
-    Bedside bedside(a.as_json);
-    const auto examination =
-        doctor::examine({agreement, watchdog, topology}, a.asked,
-                        [&](const Examination& so_far) { bedside.before_writes(so_far); });
-    if (world.rank() == 0) bedside.finish(examination);
-    return code_of(examination.verdict);
+/// Everything between MPI_Init and MPI_Finalize.
+int doctor_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const DoctorArguments& a,
+              const std::optional<ConfigError>& bad) {
+    try {
+        const auto topology = session::Topology::discover(world, mpi::Deadline(a.timeout));
+        // By value: the handlers below name ranks, too.
+        const auto label = [topology](int rank) { return topology.label(rank); };
+        world.set_labels(label);
+        const session::Agreement agreement(world, label, a.timeout);
+        agreement.run("arguments", [&](const mpi::Deadline&) {
+            if (bad) throw ConfigError(bad->what());
+        });
+        Bedside bedside(a.as_json);
+        const auto examination =
+            doctor::examine({agreement, watchdog, topology}, a.asked,
+                            [&](const Examination& so_far) { bedside.before_writes(so_far); });
+        if (world.rank() == 0) bedside.finish(examination);
+        return code_of(examination.verdict);
+    } catch (const session::AgreedError& error) {
+        if (world.rank() == 0) fmt::print(stderr, "weightlift: {}\n", error.what());
+        return static_cast<int>(error.code());
+    } catch (const DeadlineError& error) {
+        abort_all(world, ExitCode::Preflight, error.what());
+    } catch (const Error& error) {
+        abort_all(world, error.code(), error.what());
+    } catch (const std::exception& error) {
+        abort_all(world, ExitCode::Internal, fmt::format("internal error: {}", error.what()));
+    }
 }
 
 }  // namespace
@@ -122,33 +141,10 @@ int run_doctor(const Arguments& arguments, int* argc, char*** argv) {
         bedside.finish(examination);
         return code_of(examination.verdict);
     }
-    mpi::Watchdog watchdog;
-    mpi::Environment environment(argc, argv);
-    std::optional<mpi::Communicator> world(mpi::Communicator::world());
-    int code = 0;
-    try {
-        const auto topology = session::Topology::discover(*world, mpi::Deadline(a.timeout));
-        // By value: the handlers below name ranks, too.
-        const auto label = [topology](int rank) { return topology.label(rank); };
-        world->set_labels(label);
-        const session::Agreement agreement(*world, label, a.timeout);
-        agreement.run("arguments", [&](const mpi::Deadline&) {
-            if (bad) throw ConfigError(bad->what());
-        });
-        code = doctor_on(*world, agreement, watchdog, topology, a);
-    } catch (const session::AgreedError& error) {
-        if (world->rank() == 0) fmt::print(stderr, "weightlift: {}\n", error.what());
-        code = static_cast<int>(error.code());
-    } catch (const DeadlineError& error) {
-        abort_all(*world, ExitCode::Preflight, error.what());
-    } catch (const Error& error) {
-        abort_all(*world, error.code(), error.what());
-    } catch (const std::exception& error) {
-        abort_all(*world, ExitCode::Internal, fmt::format("internal error: {}", error.what()));
-    }
-    world.reset();
-    environment.finalize();
-    return code;
+    return run_on_ranks(argc, argv, a.timeout,
+                        [&](mpi::Communicator& world, mpi::Watchdog& watchdog) {
+                            return doctor_on(world, watchdog, a, bad);
+                        });
 }
 
 }  // namespace weightlift::app

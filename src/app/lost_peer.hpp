@@ -1,6 +1,8 @@
-// How a run with MPI ends where not all ranks can agree on it any more.
+// How a run with MPI ends, also where not all ranks can agree on it any more.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <string>
 
 #include "weightlift/base/error.hpp"
@@ -12,5 +14,11 @@ namespace weightlift::app {
 /// it is rank 0 that is missing.
 [[noreturn]] void abort_all(const mpi::Communicator& world, ExitCode code,
                             const std::string& message);
+
+/// MPI_Init, `body`, MPI_Finalize: `body`'s code. A peer that is lost at the very end costs at most
+/// `timeout`.
+[[nodiscard]] int run_on_ranks(
+    int* argc, char*** argv, std::chrono::nanoseconds timeout,
+    const std::function<int(mpi::Communicator& world, mpi::Watchdog& watchdog)>& body);
 
 }  // namespace weightlift::app

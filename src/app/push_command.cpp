@@ -362,18 +362,10 @@ int run_push(const Arguments& arguments, int* argc, char*** argv) {
         if (mpi::launcher_world_size() <= 1) throw;
         bad = error;
     }
-    mpi::Watchdog watchdog;
-    mpi::Environment environment(argc, argv);
-    std::optional<mpi::Communicator> world(mpi::Communicator::world());
-    const int rank = world->rank();
-    const int code = push_on(*world, watchdog, a, bad, arguments);
-    // Collective calls without a deadline of their own: a peer may be lost even now.
-    const auto guard = watchdog.guard(mpi::Deadline(a.push.timeout), [rank] {
-        return fmt::format("weightlift: rank {} in finalize: the other ranks did not come", rank);
-    });
-    world.reset();
-    environment.finalize();
-    return code;
+    return run_on_ranks(argc, argv, a.push.timeout,
+                        [&](mpi::Communicator& world, mpi::Watchdog& watchdog) {
+                            return push_on(world, watchdog, a, bad, arguments);
+                        });
 }
 
 }  // namespace weightlift::app

@@ -48,21 +48,16 @@ void read_attachments(std::span<const std::byte> bytes, record::RankInfo& rank,
     in.get(lanes);
     if (!passed_over.empty()) events.push_back({"", "fallback", passed_over, rank.rank});
     for (std::uint32_t l = 0; l < lanes; ++l) {
-        std::string nic, registration, rows;
-        in.get(nic);
-        in.get(registration);
-        in.get(rows);
-        if (!nic.empty()) {
-            rank.nic = nic;
-            rank.registration = registration;
-            in.get(rank.gid_index);
-            in.get(rank.mtu);
-        } else {
-            int unused = 0;
-            in.get(unused);
-            in.get(unused);
-        }
-        if (!rows.empty()) events.push_back({"", "rows", rows, rank.rank});
+        transport::Attachment a;
+        for (std::string* text : {&a.nic, &a.registration, &a.rows}) in.get(*text);
+        in.get(a.gid_index);
+        in.get(a.mtu);
+        if (!a.rows.empty()) events.push_back({"", "rows", a.rows, rank.rank});
+        if (a.nic.empty()) continue;
+        rank.nic = a.nic;
+        rank.registration = a.registration;
+        rank.gid_index = a.gid_index;
+        rank.mtu = a.mtu;
     }
 }
 

@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
+
+#include <fmt/format.h>
 
 #include "weightlift/transport/transport.hpp"
 
@@ -33,6 +38,26 @@ template <class T>
     T value;
     std::memcpy(&value, key.blob.data() + sizeof tag, sizeof value);
     return value;
+}
+
+/// The key of a destination, for a T with the `rank` that made it and the `bytes` of its region.
+/// Throws TransportError, naming `backend` and the destination, where it is not one of this
+/// backend, rank and size.
+template <class T>
+[[nodiscard]] T expect_key(const Destination& destination, std::string_view backend,
+                           const std::function<std::string(int)>& label) {
+    const std::string peer = label(destination.rank);
+    const auto key = unpack_key<T>(destination.key);
+    if (!key)
+        throw TransportError(
+            fmt::format("{}: the key of {} is not one of this transport", backend, peer));
+    if (key->rank != destination.rank)
+        throw TransportError(
+            fmt::format("{}: the key of {} was made by {}", backend, peer, label(key->rank)));
+    if (key->bytes != destination.region_bytes)
+        throw TransportError(fmt::format("{}: the key of {} is for a region of {} bytes, not {}",
+                                         backend, peer, key->bytes, destination.region_bytes));
+    return *key;
 }
 
 }  // namespace weightlift::transport

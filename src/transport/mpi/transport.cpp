@@ -2,8 +2,6 @@
 
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "../region_key.hpp"
 #include "push.hpp"
 #include "window.hpp"
@@ -44,26 +42,12 @@ public:
     }
     [[nodiscard]] std::unique_ptr<Push> prepare(BoundPlan plan) override {
         WEIGHTLIFT_ENSURES(windows_.has_value());
-        for (const Destination& destination : plan.destinations) check_key(destination);
+        for (const Destination& destination : plan.destinations)
+            static_cast<void>(expect_key<Key>(destination, "mpi", context_.label));
         return std::make_unique<MpiPush>(plan, context_, *windows_, *arena_);
     }
 
 private:
-    void check_key(const Destination& destination) const {
-        const std::string peer = context_.label(destination.rank);
-        const auto key = unpack_key<Key>(destination.key);
-        if (!key)
-            throw TransportError(
-                fmt::format("mpi: the key of {} is not one of this transport", peer));
-        if (key->rank != destination.rank)
-            throw TransportError(
-                fmt::format("mpi: the key of {} was made by {}", peer, context_.label(key->rank)));
-        if (key->bytes != destination.region_bytes)
-            throw TransportError(
-                fmt::format("mpi: the key of {} is for a region of {} bytes, not {}", peer,
-                            key->bytes, destination.region_bytes));
-    }
-
     Context context_;
     memory::Arena* arena_ = nullptr;
     std::optional<Windows> windows_;

@@ -75,10 +75,12 @@ void get(mpi::Reader& in, Hello& hello) {
 
 std::map<int, mpi::Bytestring> exchange(const Context& context, std::span<const int> to,
                                         std::span<const int> from, int tag, const char* phase,
-                                        const std::function<mpi::Bytestring(int)>& make) {
+                                        const std::function<mpi::Bytestring(int)>& make,
+                                        const std::function<void()>& prepare) {
     const mpi::Deadline deadline(context.timeout);
     std::map<int, mpi::Bytestring> outgoing;
     try {
+        prepare();
         for (const int peer : to) {
             mpi::Writer out;
             out.put(true);
@@ -133,17 +135,19 @@ Connections::Connections(const Context& context, std::vector<std::unique_ptr<Dev
         get(in, peers_[rank].hello);
     }
     Offer offered;
-    const auto endpoints =
-        exchange(context, linked, linked, kEndpointTag, "exchange of queue pairs", [&](int peer) {
-            if (channels_.empty()) {
-                for (const int rank : destinations) plan_channels(rank, false, mine);
-                for (const int rank : sources) plan_channels(rank, true, mine);
-                open_channels();
-                std::vector<bool> used(devices_.size(), false);
-                for (const Channel& channel : channels_)
-                    used[static_cast<std::size_t>(channel.rail)] = true;
-                offered = offer(used);
-            }
+    const auto open_all = [&] {
+        if (linked.empty()) return;
+        for (const int rank : destinations) plan_channels(rank, false, mine);
+        for (const int rank : sources) plan_channels(rank, true, mine);
+        open_channels();
+        std::vector<bool> used(devices_.size(), false);
+        for (const Channel& channel : channels_)
+            used[static_cast<std::size_t>(channel.rail)] = true;
+        offered = offer(used);
+    };
+    const auto endpoints = exchange(
+        context, linked, linked, kEndpointTag, "exchange of queue pairs",
+        [&](int peer) {
             mpi::Writer out;
             for (const auto* list : {&peers_[peer].outgoing, &peers_[peer].incoming}) {
                 std::vector<Endpoint> told;
@@ -155,7 +159,8 @@ Connections::Connections(const Context& context, std::vector<std::unique_ptr<Dev
                 put(out, offered.probe);
             }
             return out.take();
-        });
+        },
+        open_all);
     for (const auto& [rank, bytes] : endpoints) {
         mpi::Reader in(bytes, "list of queue pairs");
         std::vector<Endpoint> theirs_out, theirs_in;

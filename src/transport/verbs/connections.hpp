@@ -82,11 +82,13 @@ struct Peer {
     std::vector<std::uint32_t> outgoing, incoming;  ///< channels
 };
 
-/// A message to every one of `to` and from every one of `from`. A rank whose `make` throws says so
-/// to its peers instead of leaving them waiting, and they throw TransportError with its words.
+/// A message to every one of `to` and from every one of `from`; `prepare` runs before the first is
+/// made. A rank where either throws says so to its peers instead of leaving them waiting, and they
+/// throw TransportError with its words.
 [[nodiscard]] std::map<int, mpi::Bytestring> exchange(
     const Context& context, std::span<const int> to, std::span<const int> from, int tag,
-    const char* phase, const std::function<mpi::Bytestring(int peer)>& make);
+    const char* phase, const std::function<mpi::Bytestring(int peer)>& make,
+    const std::function<void()>& prepare = [] {});
 
 class Connections {
 public:

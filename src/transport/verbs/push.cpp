@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -94,17 +95,17 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
         parcel_memory_ = memory::make_host_arena(slots * lent_.slot);
         parcel_staging_ = stage(*parcel_memory_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     };
-    bool is_prepared = false;
-    const auto replies = exchange(lent_.context, plan.sources, to, kStagingTag,
-                                  "exchange of staging", [&](int rank) {
-                                      if (!std::exchange(is_prepared, true)) prepare_staging();
-                                      RemoteMemory memory;
-                                      if (slots > 0) memory = parcel_staging_.told();
-                                      mpi::Writer out;
-                                      out.put(first_slot[rank]);
-                                      put(out, memory);
-                                      return out.take();
-                                  });
+    const auto replies = exchange(
+        lent_.context, plan.sources, to, kStagingTag, "exchange of staging",
+        [&](int rank) {
+            RemoteMemory memory;
+            if (slots > 0) memory = parcel_staging_.told();
+            mpi::Writer out;
+            out.put(first_slot[rank]);
+            put(out, memory);
+            return out.take();
+        },
+        prepare_staging);
 
     Bytes packing = 0;
     for (const Sender& sender : senders_)
@@ -119,7 +120,7 @@ void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
         mpi::Reader in(replies.at(destination.rank), "description of staging");
         Bytes slot_there = 0;
         in.get(slot_there);
-        RemoteMemory& there = parcels_at_[destination.rank];
+        RemoteMemory there;
         get(in, there);
         for (const std::uint32_t id : peer.outgoing) {
             Sender& sender = senders_[static_cast<std::size_t>(index_of_channel_[id])];
@@ -175,8 +176,7 @@ void VerbsPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     epoch_ = epoch;
     for (Sender& sender : senders_) sender.start(epoch);
     for (Receiver& receiver : receivers_) receiver.start(epoch);
-    for (Target& target : targets_) target = {.rank = target.rank};
-    for (const Sender& sender : senders_) ++targets_[sender.target()].senders_left;
+    for (Target& target : targets_) target.outstanding = 0;
     outstanding_ = 0;
     senders_left_ = senders_unposted_ = senders_.size();
     receivers_left_ = receivers_.size();
@@ -255,8 +255,7 @@ bool VerbsPush::has_room(const Target& target, Bytes bytes) const {
 
 void VerbsPush::poll() {
     std::array<ibv_wc, kPolled> completions{};
-    const ibv_wc* failed = nullptr;
-    ibv_wc first{};
+    std::optional<ibv_wc> failed;
     int taken = 0;
     for (const auto& device : lent_.devices)
         for (const QueuePtr& queue : device->queues())
@@ -269,17 +268,16 @@ void VerbsPush::poll() {
                 for (int i = 0; i < n; ++i) {
                     const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
                     if (completion.status == IBV_WC_SUCCESS) {
-                        if (failed == nullptr) handle(completion);
+                        if (!failed) handle(completion);
                         continue;
                     }
                     // The first that is not a mere consequence of another says what happened.
-                    if (failed == nullptr || (first.status == IBV_WC_WR_FLUSH_ERR &&
-                                              completion.status != IBV_WC_WR_FLUSH_ERR))
-                        first = completion;
-                    failed = &first;
+                    if (!failed || (failed->status == IBV_WC_WR_FLUSH_ERR &&
+                                    completion.status != IBV_WC_WR_FLUSH_ERR))
+                        failed = completion;
                 }
             }
-    if (failed != nullptr) fail_completion(first);
+    if (failed) fail_completion(*failed);
 }
 
 void VerbsPush::handle(const ibv_wc& completion) {
@@ -301,10 +299,7 @@ void VerbsPush::handle(const ibv_wc& completion) {
         outstanding_ -= bytes;
         completed_ += bytes;
         lent_.devices[static_cast<std::size_t>(channel.rail)]->completed += bytes;
-        if (sender.is_done()) {
-            --senders_left_;
-            --targets_[sender.target()].senders_left;
-        }
+        if (sender.is_done()) --senders_left_;
         return;
     }
     if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0)
@@ -359,8 +354,8 @@ void VerbsPush::fail_completion(const ibv_wc& completion) {
 std::vector<int> VerbsPush::pending() const {
     if (state_ == State::Idle) return {};
     std::vector<int> peers;
-    for (const Target& target : targets_)
-        if (target.senders_left > 0) peers.push_back(target.rank);
+    for (const Sender& sender : senders_)
+        if (!sender.is_done()) peers.push_back(targets_[sender.target()].rank);
     for (const Receiver& receiver : receivers_)
         if (!receiver.is_done()) peers.push_back(receiver.peer());
     std::sort(peers.begin(), peers.end());

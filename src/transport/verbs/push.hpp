@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -46,7 +45,6 @@ private:
     struct Target {
         int rank = 0;
         Bytes outstanding = 0;
-        std::size_t senders_left = 0;
     };
     enum class State { Idle, Running, Dead };
 
@@ -71,7 +69,6 @@ private:
     std::vector<std::int32_t> index_of_channel_;  ///< into senders_ or receivers_; -1: none here
     std::unique_ptr<memory::Arena> pack_memory_, parcel_memory_;
     Registered pack_staging_, parcel_staging_;
-    std::map<int, RemoteMemory> parcels_at_;
 
     State state_ = State::Idle;
     std::uint64_t epoch_ = 0;

@@ -1,7 +1,5 @@
 #include "receiver.hpp"
 
-#include <cstring>
-
 #include <fmt/format.h>
 
 namespace weightlift::transport::verbs {
@@ -40,10 +38,9 @@ Receiver::Arrival Receiver::accept(std::uint32_t notice, const std::string& peer
                                          peer_label, notice & ~kParcelBit, next_parcel_,
                                          parcels_.size()));
     const Parcel& parcel = parcels_[next_parcel_];
-    const std::byte* from = staging_ + next_parcel_ % kSlots * slot_;
-    std::byte* to = arena_ + parcel.dst_offset;
-    for (std::uint64_t row = 0; row < parcel.rows; ++row)
-        std::memcpy(to + row * parcel.dst_pitch, from + row * parcel.row_bytes, parcel.row_bytes);
+    copy_rows(arena_ + parcel.dst_offset, parcel.dst_pitch,
+              staging_ + next_parcel_ % kSlots * slot_, parcel.row_bytes, parcel.rows,
+              parcel.row_bytes);
     ++next_parcel_;
     return Arrival::Parcel;
 }

@@ -1,6 +1,7 @@
 #include "requests.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weightlift::transport::verbs {
 namespace {
@@ -132,6 +133,12 @@ private:
 };
 
 }  // namespace
+
+void copy_rows(std::byte* to, Bytes to_pitch, const std::byte* from, Bytes from_pitch,
+               std::uint64_t rows, Bytes row_bytes) {
+    for (std::uint64_t row = 0; row < rows; ++row)
+        std::memcpy(to + row * to_pitch, from + row * from_pitch, row_bytes);
+}
 
 std::vector<Request> cut_copies(std::span<const Copy> copies, const CutRules& rules) {
     std::vector<Request> requests;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -117,8 +116,10 @@ bool Sender::post() {
         if (batch.is_packed && packed_under_way_ == kSlots) return false;
         if (batch.is_parcel && channel_->free_slots == 0) return false;
         if (batch.is_packed && !is_packed_) {
-            pack(requests_[batch.first],
-                 reinterpret_cast<std::byte*>(work_[batch.first].sg_list->addr));
+            const Request& request = requests_[batch.first];
+            copy_rows(reinterpret_cast<std::byte*>(work_[batch.first].sg_list->addr),
+                      request.row_bytes, arena_ + request.src_offset, request.src_pitch,
+                      request.rows, request.row_bytes);
             is_packed_ = true;
         }
     }
@@ -153,13 +154,6 @@ std::string Sender::describe(std::uint32_t index) const {
     if (index >= requests_.size()) return "notice of the end";
     const Request& request = requests_[index];
     return fmt::format("write of {} to byte {}", human_bytes(request.bytes()), request.dst_offset);
-}
-
-void Sender::pack(const Request& request, std::byte* to) const {
-    const std::byte* from = arena_ + request.src_offset;
-    for (std::uint64_t row = 0; row < request.rows; ++row)
-        std::memcpy(to + row * request.row_bytes, from + row * request.src_pitch,
-                    request.row_bytes);
 }
 
 }  // namespace weightlift::transport::verbs

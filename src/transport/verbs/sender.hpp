@@ -71,7 +71,6 @@ private:
         Bytes bytes = 0;
     };
     [[nodiscard]] std::uint32_t slots_of(const Request& request) const;
-    void pack(const Request& request, std::byte* to) const;
 
     Channel* channel_;
     std::uint32_t target_;

@@ -154,21 +154,12 @@ void VerbsTransport::connect(const LinkTable& links) {
 
 void VerbsTransport::check_key(const Destination& destination) const {
     const std::string peer = context_.label(destination.rank);
-    const auto key = unpack_key<Key>(destination.key);
-    if (!key)
-        throw TransportError(
-            fmt::format("verbs: the key of {} is not one of this transport", peer));
-    if (key->rank != destination.rank)
-        throw TransportError(
-            fmt::format("verbs: the key of {} was made by {}", peer, context_.label(key->rank)));
+    const auto key = expect_key<Key>(destination, "verbs", context_.label);
     const Peer* const linked = connections_->find(destination.rank);
     if (linked == nullptr || linked->outgoing.empty())
         throw TransportError(fmt::format("verbs: there is no connection to {}", peer));
-    if (key->nonce != linked->hello.nonce)
+    if (key.nonce != linked->hello.nonce || key.bytes != linked->offer.region.bytes)
         throw TransportError(fmt::format("verbs: the key of {} is of another region", peer));
-    if (key->bytes != destination.region_bytes || key->bytes != linked->offer.region.bytes)
-        throw TransportError(fmt::format("verbs: the key of {} is for a region of {} bytes, not {}",
-                                         peer, key->bytes, destination.region_bytes));
 }
 
 RowRule VerbsTransport::row_rule(const BoundPlan& plan) {
@@ -231,7 +222,7 @@ const Capabilities& capabilities() {
                                     .ordering = Ordering::PerChannel,
                                     .notify = Notify::LastPerChannel,
                                     .imm_bits = 31,
-                                    .max_sge = 16};
+                                    .max_sge = plan::kGatheredRows};
     return value;
 }
 
