@@ -1,5 +1,7 @@
 #include "allocation.hpp"
 
+#include <bit>
+#include <cstring>
 #include <string>
 
 #include <cuda.h>
@@ -64,6 +66,15 @@ public:
         if (status == CUDA_ERROR_OUT_OF_MEMORY) throw does_not_fit(bytes, device);
         check_driver(status, "cuMemCreate");
     }
+    /// Another process's, by a descriptor of it.
+    explicit Physical(int fd) {
+        const auto import = driver_entry<PFN_cuMemImportFromShareableHandle_v10020>(
+            "cuMemImportFromShareableHandle");
+        // The driver takes a descriptor as a pointer.
+        void* const handle = std::bit_cast<void*>(static_cast<std::uintptr_t>(fd));
+        check_driver(import(&handle_, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                     "cuMemImportFromShareableHandle");
+    }
     ~Physical() { warn_driver(release_(handle_), "cuMemRelease"); }
     Physical(const Physical&) = delete;
     Physical& operator=(const Physical&) = delete;
@@ -92,12 +103,21 @@ private:
     Bytes size_;
 };
 
+/// For reads and writes by one device.
 class Mapping {
 public:
-    Mapping(const Addresses& addresses, const Physical& physical, Bytes size)
+    Mapping(const Addresses& addresses, const Physical& physical, Bytes size, int device)
         : at_(addresses.get()), size_(size) {
         const auto map = driver_entry<PFN_cuMemMap_v10020>("cuMemMap");
         check_driver(map(at_, size, 0, physical.get(), 0), "cuMemMap");
+        CUmemAccessDesc access{};
+        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access.location.id = device;
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        const auto set_access = driver_entry<PFN_cuMemSetAccess_v10020>("cuMemSetAccess");
+        const CUresult status = set_access(at_, size, &access, 1);
+        if (status != CUDA_SUCCESS) warn_driver(unmap_(at_, size_), "cuMemUnmap");
+        check_driver(status, "cuMemSetAccess");
     }
     ~Mapping() { warn_driver(unmap_(at_, size_), "cuMemUnmap"); }
     Mapping(const Mapping&) = delete;
@@ -156,16 +176,12 @@ public:
         : physical_(bytes, size, properties, device),
           fd_(physical_),
           addresses_(size),
-          mapping_(addresses_, physical_, size) {
-        CUmemAccessDesc access{};
-        access.location = properties.location;
-        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        const auto set_access = driver_entry<PFN_cuMemSetAccess_v10020>("cuMemSetAccess");
-        check_driver(set_access(addresses_.get(), size, &access, 1), "cuMemSetAccess");
+          mapping_(addresses_, physical_, size, device) {
         data_ = reinterpret_cast<std::byte*>(addresses_.get());
         size_ = size;
     }
     [[nodiscard]] int share_fd() const override { return fd_.get(); }
+    [[nodiscard]] DeviceMemory method() const override { return DeviceMemory::Vmm; }
 
 private:
     Physical physical_;
@@ -173,6 +189,41 @@ private:
     Addresses addresses_;
     Mapping mapping_;
 };
+
+class PeerMalloc final : public PeerCudaMemory {
+public:
+    explicit PeerMalloc(const CudaShare& share) {
+        cudaIpcMemHandle_t handle{};
+        static_assert(sizeof handle == sizeof share.handle);
+        std::memcpy(&handle, share.handle.data(), sizeof handle);
+        // Not by ordinals: the other device may be hidden from this process.
+        check(cudaIpcOpenMemHandle(&base_, handle, cudaIpcMemLazyEnablePeerAccess),
+              "cudaIpcOpenMemHandle");
+        data_ = static_cast<std::byte*>(base_) + share.offset;
+    }
+    ~PeerMalloc() override { warn(cudaIpcCloseMemHandle(base_), "cudaIpcCloseMemHandle"); }
+
+private:
+    void* base_ = nullptr;
+};
+
+/// Members in dependency order.
+class PeerVmm final : public PeerCudaMemory {
+public:
+    PeerVmm(const CudaShare& share, int fd, int device)
+        : physical_(fd),
+          addresses_(share.size),
+          mapping_(addresses_, physical_, share.size, device) {
+        data_ = reinterpret_cast<std::byte*>(addresses_.get()) + share.offset;
+    }
+
+private:
+    Physical physical_;
+    Addresses addresses_;
+    Mapping mapping_;
+};
+
+class PeerNothing final : public PeerCudaMemory {};
 
 }  // namespace
 
@@ -187,6 +238,30 @@ bool has_driver_attribute(int device, int attribute) {
     if (status == CUDA_ERROR_INVALID_VALUE) return false;
     check_driver(status, "cuDeviceGetAttribute");
     return value != 0;
+}
+
+CudaShare share(const Allocation& allocation, int device) {
+    CudaShare share{.device = device, .method = allocation.method(), .size = allocation.size()};
+    if (share.size == 0 || share.method == DeviceMemory::Vmm) return share;
+    // A small allocation is a part of a larger one, and the handle is of that.
+    const auto find = driver_entry<PFN_cuMemGetAddressRange_v3020>("cuMemGetAddressRange");
+    CUdeviceptr base = 0;
+    std::size_t size = 0;
+    check_driver(find(&base, &size, reinterpret_cast<CUdeviceptr>(allocation.data())),
+                 "cuMemGetAddressRange");
+    share.offset = reinterpret_cast<CUdeviceptr>(allocation.data()) - base;
+    share.size = size;
+    cudaIpcMemHandle_t handle{};
+    check(cudaIpcGetMemHandle(&handle, allocation.data()), "cudaIpcGetMemHandle");
+    std::memcpy(share.handle.data(), &handle, sizeof handle);
+    return share;
+}
+
+std::unique_ptr<PeerCudaMemory> map_share(const CudaShare& share, int fd, int device) {
+    if (share.size == 0) return std::make_unique<PeerNothing>();
+    check(cudaFree(nullptr), "cudaFree");  // the driver API takes the current context
+    if (share.method == DeviceMemory::Vmm) return std::make_unique<PeerVmm>(share, fd, device);
+    return std::make_unique<PeerMalloc>(share);
 }
 
 std::unique_ptr<Allocation> allocate(Bytes bytes, const CudaOptions& options) {

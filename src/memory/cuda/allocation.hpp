@@ -20,6 +20,7 @@ public:
     /// What was really taken: a multiple of the page size.
     [[nodiscard]] Bytes size() const { return size_; }
     [[nodiscard]] virtual int share_fd() const { return -1; }
+    [[nodiscard]] virtual DeviceMemory method() const { return DeviceMemory::Malloc; }
 
 protected:
     Allocation() = default;
@@ -29,6 +30,10 @@ protected:
 
 /// Where the device has not that much: ConfigError naming the bytes and the device.
 [[nodiscard]] std::unique_ptr<Allocation> allocate(Bytes bytes, const CudaOptions& options);
+
+/// What map_share takes, in another process; both with `device` current.
+[[nodiscard]] CudaShare share(const Allocation& allocation, int device);
+[[nodiscard]] std::unique_ptr<PeerCudaMemory> map_share(const CudaShare& share, int fd, int device);
 
 /// Whether the device has the attribute; the driver's numbers, as the runtime names few of them.
 [[nodiscard]] bool has_driver_attribute(int device, int attribute);

@@ -113,6 +113,10 @@ public:
     [[nodiscard]] std::byte* data() const override { return on().memory->data(); }
     [[nodiscard]] Bytes bytes() const override { return bytes_; }
     [[nodiscard]] int share_fd() const override { return on().memory->share_fd(); }
+    [[nodiscard]] CudaShare share() const {
+        const DeviceGuard guard(device_);
+        return cuda::share(*on().memory, device_);
+    }
 
     void fill(std::span<const Block> blocks, std::uint64_t version) override {
         check_inside(blocks, bytes_);
@@ -267,6 +271,17 @@ private:
 
 std::unique_ptr<Arena> make_cuda_arena(Bytes bytes, const CudaOptions& options) {
     return std::make_unique<cuda::CudaArena>(bytes, options);
+}
+
+CudaShare share_cuda_arena(const Arena& arena) {
+    const auto* const of_gpu = dynamic_cast<const cuda::CudaArena*>(&arena);
+    WEIGHTLIFT_ENSURES(of_gpu != nullptr);
+    return of_gpu->share();
+}
+
+std::unique_ptr<PeerCudaMemory> map_cuda_share(const CudaShare& share, int fd, int device) {
+    const weightlift::cuda::DeviceGuard guard(device);
+    return cuda::map_share(share, fd, device);
 }
 
 }  // namespace weightlift::memory
