@@ -1,3 +1,4 @@
+#include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>

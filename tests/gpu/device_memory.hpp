@@ -1,15 +1,14 @@
-// What tests of GPU memory share: a skip with its reason, and the bytes as the CPU sees them.
+// What tests of GPU memory share: a skip with its reason, and both ways of allocating.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include "weightlift/cuda/device.hpp"
-#include "weightlift/cuda/error.hpp"
 #include "weightlift/memory/cuda_arena.hpp"
+
+#include "support/arena_bytes.hpp"
 
 namespace weightlift::memory {
 
@@ -29,20 +28,6 @@ protected:
 
 inline std::string method_name(const testing::TestParamInfo<DeviceMemory>& info) {
     return info.param == DeviceMemory::Vmm ? "vmm" : "malloc";
-}
-
-[[nodiscard]] inline std::vector<std::byte> download(const Arena& arena) {
-    std::vector<std::byte> bytes(arena.bytes());
-    weightlift::cuda::check(
-        cudaMemcpy(bytes.data(), arena.data(), bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    return bytes;
-}
-
-inline void upload(Arena& arena, const std::vector<std::byte>& bytes) {
-    weightlift::cuda::check(
-        cudaMemcpy(arena.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-    // A copy from pageable memory may return before the GPU has written it.
-    weightlift::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 }  // namespace weightlift::memory

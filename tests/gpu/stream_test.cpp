@@ -1,7 +1,10 @@
 #include "weightlift/cuda/stream.hpp"
 
+#include <cuda_runtime_api.h>
+
 #include "weightlift/base/error.hpp"
 #include "weightlift/cuda/driver.hpp"
+#include "weightlift/cuda/error.hpp"
 
 #include "device_memory.hpp"
 
