@@ -48,7 +48,6 @@ CudaIpcPush::CudaIpcPush(const BoundPlan& plan, Parts parts)
       sources_(plan.sources),
       arrivals_(parts_.own.epochs(), parts_.arrived, "cuda_ipc", parts_.label),
       device_(parts_.own.device()) {
-    check_bounds(plan, parts_.own.arena().bytes(), parts_.label);
     const DeviceGuard guard(device_);
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
           "cudaDeviceGetAttribute");

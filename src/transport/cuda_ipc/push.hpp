@@ -25,6 +25,7 @@ public:
         SplitRules rules;
         const std::function<std::string(int)>& label;
     };
+    /// For a plan whose bounds are checked.
     CudaIpcPush(const BoundPlan& plan, Parts parts);
     ~CudaIpcPush() override;
 

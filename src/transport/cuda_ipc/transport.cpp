@@ -83,6 +83,8 @@ public:
 
     [[nodiscard]] std::unique_ptr<Push> prepare(BoundPlan plan) override {
         WEIGHTLIFT_ENSURES(own_.has_value());
+        // Before a peer is asked for anything.
+        check_bounds(plan, own_->arena().bytes(), context_.label);
         auto regions = map_all(plan);
         if (!plan.copies.empty() && !starting_) starting_ = starting_time(own_->device());
         return std::make_unique<CudaIpcPush>(plan,
