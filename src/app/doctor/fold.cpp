@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "finding.hpp"
 #include "weightlift/base/error.hpp"
+
+#include "finding.hpp"
 
 namespace weightlift::app::doctor {
 namespace {
