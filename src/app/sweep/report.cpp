@@ -62,7 +62,7 @@ record::CaseInfo info_of(const Case& one) {
     info.strategy = one.push.push.strategy;
     info.transport = one.push.push.transport;
     info.verify = "none";  // nothing has been
-    info.memory = one.push.memory;
+    info.memory = memory::to_string(one.push.push.memory);
     info.options = options_json(one.push);
     info.parameters = one.parameters;
     info.unique_bytes = one.model_bytes;
