@@ -246,8 +246,9 @@ ExitCode Report::finish() {
     std::fputs(case_table(run_.cases, run_.run.ranks).c_str(), stdout);
     const auto skipped =
         std::count_if(cases_.begin(), cases_.end(), [](const Case& c) { return !c.can_run(); });
-    fmt::print("{} cases: {} complete, {} failed, {} skipped\nresults: {}\n", cases_.size(),
-               run_.cases.size() - failed, failed, skipped, run_.path);
+    fmt::print("{}: {} complete, {} failed, {} skipped\nresults: {}\n",
+               count(cases_.size(), "case"), run_.cases.size() - failed, failed, skipped,
+               run_.path);
     return worst;
 }
 
