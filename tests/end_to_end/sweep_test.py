@@ -69,6 +69,8 @@ class Sweep(unittest.TestCase):
         self.assertEqual((run["status"], run["exit_code"]), ("failed", 6))
         self.assertEqual(len(run["cases"]), 25)
         self.assertEqual(len({case["settings"] for case in run["cases"]}), 25)
+        skipped, = run["skipped"]
+        self.assertIn(IMPOSSIBLE, skipped)
         failed, = [case for case in run["cases"] if case["status"] == "failed"]
         self.assertEqual(failed["exit_code"], 6)
         self.assertIn("inject=drop=1", failed["settings"])

@@ -256,7 +256,7 @@ void Report::abandon() noexcept {
     if (!is_root_ || !recorder_) return;
     recorder_.reset();
     try {
-        if (run_.cases.empty()) {
+        if (run_.cases.empty() && !(current_ && current_->has_begun())) {
             std::filesystem::remove(run_.path + ".part");
             return;
         }

@@ -288,6 +288,12 @@ std::int64_t read_integer(hid_t object, const char* name) {
     return value;
 }
 
+bool has_attribute(hid_t object, const char* name) {
+    const htri_t found = H5Aexists(object, name);
+    check(found, "H5Aexists", object, name);
+    return found > 0;
+}
+
 std::string bounded_text(std::string_view text, std::size_t limit) {
     if (text.size() <= limit) return std::string(text);
     const std::string mark = fmt::format("… [cut, {} bytes]", text.size());
