@@ -59,9 +59,11 @@ Settings settings_of(const record::CaseInfo& info) {
 /// Names of the run's cases, in its order; equal for repetitions.
 std::vector<std::string> names_of(const record::RunRecord& run) {
     std::map<std::string, std::map<std::string, std::set<std::string>>> values;  // by key, setting
-    for (const record::CaseRecord& one : run.cases)
+    for (const record::CaseRecord& one : run.cases) {
+        if (one.samples.empty()) continue;  // failed before it was planned
         for (const auto& [setting, value] : settings_of(one.info))
             values[one.info.key][setting].insert(value);
+    }
     std::vector<std::string> names;
     for (const record::CaseRecord& one : run.cases) {
         std::vector<std::string> own;
@@ -84,25 +86,34 @@ std::vector<Launch> launches_of(const record::RunRecord& run) {
             names.begin() + static_cast<std::ptrdiff_t>(i))
             continue;  // a repetition
         const record::CaseRecord& one = run.cases[i];
-        std::vector<record::Sample> samples = one.samples;
-        for (std::size_t other = i + 1; other < run.cases.size(); ++other)
-            if (names[other] == names[i])
-                samples.insert(samples.end(), run.cases[other].samples.begin(),
-                               run.cases[other].samples.end());
         Launch& launch = launches.emplace_back();
+        launch.status = run.status;
+        launch.exit_code = run.exit_code;
+        if (one.outcome) {
+            launch.status = one.outcome->status;
+            launch.exit_code = one.outcome->exit_code;
+        }
+        std::vector<record::Sample> samples = one.samples;
+        for (std::size_t r = i + 1; r < run.cases.size(); ++r) {
+            if (names[r] != names[i]) continue;
+            const record::CaseRecord& again = run.cases[r];
+            samples.insert(samples.end(), again.samples.begin(), again.samples.end());
+            if (launch.exit_code == 0 && again.outcome && again.outcome->exit_code != 0) {
+                launch.status = again.outcome->status;
+                launch.exit_code = again.outcome->exit_code;
+            }
+        }
         launch.name = names[i];
         launch.path = run.path;
         launch.run_uuid = run.run.run_uuid;
         launch.created_utc = run.run.created_utc;
-        launch.status = run.status;
-        launch.exit_code = run.exit_code;
         launch.tool_version = run.run.tool_version;
         launch.git = run.run.git;
         launch.provenance = run.run.provenance;
-        launch.ranks = run.run.ranks;
+        launch.ranks = one.ranks.empty() ? run.run.ranks : one.ranks;
         launch.info = one.info;
         launch.summary = record::summarize(one.info, samples);
-        launch.phases = phase_medians(samples, run.run.ranks.size());
+        launch.phases = phase_medians(samples, launch.ranks.size());
     }
     return launches;
 }

@@ -156,6 +156,30 @@ class Compare(unittest.TestCase):
         result = launch.run("compare", self.path("base"), self.path("slow"), "--history", "20")
         self.assertEqual(result.code, 2, result)
 
+    def sweep(self, folder, name, *lines, code=0):
+        job = os.path.join(folder, name + ".toml")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write("\n".join(['model = "tiny-deepseek"', "layers = 1", 'trainer = "tp=1"', 'rollout = "tp=1"',
+                                  'transport = "shm"', 'window = ["1MiB", "2MiB"]', "iterations = 2", "warmup = 1",
+                                  "repetitions = 2", *lines]) + "\n")
+        output = os.path.join(folder, name + ".h5")
+        result = launch.mpirun(2, "sweep", job, "--quiet", "--output", output)
+        self.assertEqual(result.code, code, result)
+        return output
+
+    def test_sweep_is_one_launch_of_each_case(self):
+        folder = self.scratch("sweeps")
+        base, new = (self.sweep(folder, name) for name in ("base", "new"))
+        cases = self.compare(base, new, "--format", "json").json()["cases"]
+        self.assertEqual([case["key"].rsplit("/", 1)[1] for case in cases], ["window=1MiB", "window=2MiB"])
+        for case in cases:
+            self.assertEqual((case["base_launches"], case["new_launches"]), (1, 1))
+
+    def test_gates_hold_for_each_case_of_a_sweep(self):
+        folder = self.scratch("gated")
+        shown = launch.run("show", self.sweep(folder, "slow", 'max-time = "1us"', code=7), "--json").json()
+        self.assertEqual((shown["status"], shown["exit_code"], len(shown["cases"])), ("complete", 7, 4))
+
     def test_references_bound_new_from_both_sides(self):
         for name, lower, upper, code, word in (("kept", 10, 10000, 0, ""),
                                                ("slow", 1, 10, 7, "above the 10 of the reference"),
