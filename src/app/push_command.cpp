@@ -1,4 +1,5 @@
 // weightlift push: all ranks run this; rank 0 prints and records.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -38,6 +39,7 @@ public:
 
     void open(const std::string& model) {
         if (!is_root_) return;
+        gates_ = load_gates(arguments_.gates);
         run_.path = results_path(arguments_.output, model);
         recorder_ = record::create_results(run_.path);
     }
@@ -74,34 +76,33 @@ public:
                            fmt::format("memcpy of the same bytes by the trainers: {} ns", ns));
     }
 
+    /// What a case that ran to its end comes to; on the other ranks `code`.
+    [[nodiscard]] ExitCode judge(ExitCode code) {
+        if (!is_root_ || code != ExitCode::Ok) return code;
+        const auto& one = report_->record();
+        broken_ = broken_gates(gates_, one.info, record::summarize(one.info, one.samples));
+        return broken_.empty() ? ExitCode::Ok : ExitCode::Regression;
+    }
+
     void finish(ExitCode code) {
         if (!is_root_) return;
         end_progress();
         report_->hand_over();
         run_.cases = {report_->record()};
-        run_.status = code == ExitCode::Ok ? "complete" : "failed";
+        // Below a threshold the measurement is as whole as above it.
+        const bool is_whole = code == ExitCode::Ok || code == ExitCode::Regression;
+        run_.status = is_whole ? "complete" : "failed";
         run_.exit_code = static_cast<int>(code);
         recorder_->finish(run_.status, code);
         report_.reset();
         recorder_.reset();
-        if (arguments_.is_quiet) return;
-        if (arguments_.as_json) {
-            std::fputs(case_json(run_).c_str(), stdout);
-            return;
-        }
-        std::fputs(case_table(run_.cases, run_.run.ranks).c_str(), stdout);
-        if (reference_ns_ > 0) {
-            const auto& one = run_.cases.front();
-            const auto summary = record::summarize(one.info, one.samples);
-            const double reference =
-                static_cast<double>(one.info.bytes) / static_cast<double>(reference_ns_);
-            fmt::print("reference: memcpy of the same bytes by the trainers {:.2f} GB/s ({} ms)",
-                       reference, show_ms(reference_ns_));
-            if (summary.algbw > 0)
-                fmt::print("; the push reached {:.2f} of it", summary.algbw / 1e9 / reference);
-            std::fputs("\n", stdout);
-        }
-        fmt::print("results: {}\n", run_.path);
+        print();
+        for (const auto& bound : broken_)
+            fmt::print(stderr, "weightlift: {}\n", compare::describe(bound));
+        const std::string& key = run_.cases.front().info.key;
+        if (!gates_.references.empty() && !has_reference_for(key))
+            fmt::print(stderr, "weightlift: note: {} has no reference for {}\n",
+                       arguments_.gates.references, key);
     }
 
     /// After a failure: keeps what was measured, drops a file in which nothing could have been.
@@ -125,6 +126,30 @@ public:
     }
 
 private:
+    [[nodiscard]] bool has_reference_for(const std::string& key) const {
+        return std::any_of(gates_.references.begin(), gates_.references.end(),
+                           [&](const auto& reference) { return reference.key == key; });
+    }
+    void print() const {
+        if (arguments_.is_quiet) return;
+        const auto& one = run_.cases.front();
+        if (arguments_.as_json) {
+            std::fputs(case_json(run_).c_str(), stdout);
+            return;
+        }
+        std::fputs(case_table(run_.cases, run_.run.ranks).c_str(), stdout);
+        if (reference_ns_ > 0) {
+            const auto summary = record::summarize(one.info, one.samples);
+            const double reference =
+                static_cast<double>(one.info.bytes) / static_cast<double>(reference_ns_);
+            fmt::print("reference: memcpy of the same bytes by the trainers {:.2f} GB/s ({} ms)",
+                       reference, show_ms(reference_ns_));
+            if (summary.algbw > 0)
+                fmt::print("; the push reached {:.2f} of it", summary.algbw / 1e9 / reference);
+            std::fputs("\n", stdout);
+        }
+        fmt::print("results: {}\n", run_.path);
+    }
     void progress(const Sample& sample) {
         if (arguments_.is_quiet || isatty(STDERR_FILENO) == 0) return;
         const auto done = report_->record().samples.size();
@@ -146,6 +171,8 @@ private:
     bool is_root_;
     bool has_progress_ = false;
     std::uint64_t reference_ns_ = 0;
+    Gates gates_;
+    std::vector<compare::OutOfBounds> broken_;
     record::RunRecord run_;
     std::unique_ptr<record::Recorder> recorder_;
     std::optional<CaseReport> report_;
@@ -173,7 +200,9 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
             fmt::print(stderr, "weightlift: note: {}\n", note);
     agreement.run("results file", [&](const mpi::Deadline&) { reporter.open(scene.model.name()); });
 
-    const ExitCode code = run_case({agreement, watchdog, topology}, a, inputs, reporter);
+    const ExitCode pushed = run_case({agreement, watchdog, topology}, a, inputs, reporter);
+    const auto code = static_cast<ExitCode>(world.max(static_cast<int>(reporter.judge(pushed)),
+                                                      mpi::Deadline(a.push.timeout), "result"));
     agreement.run("results file", [&](const mpi::Deadline&) { reporter.finish(code); });
     return static_cast<int>(code);
 }
