@@ -11,6 +11,7 @@
 #endif
 #include "mpi/transport.hpp"
 #include "shm/transport.hpp"
+#include "staged/transport.hpp"
 #if WEIGHTLIFT_WITH_VERBS
 #include "verbs/transport.hpp"
 #endif
@@ -37,6 +38,7 @@ constexpr std::array kEntries = {
     Entry{"verbs", verbs::capabilities, verbs::make, verbs::problem},
 #endif
     Entry{"mpi", mpi_rma::capabilities, mpi_rma::make},
+    Entry{"staged", staged::capabilities, staged::make},
 };
 
 constexpr auto kNames = [] {
