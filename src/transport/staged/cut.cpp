@@ -14,7 +14,7 @@ struct Open {
 class Cutter {
 public:
     explicit Cutter(std::span<const Bytes> most)
-        : most_(most), open_(most.size()), has_message_(most.size(), false) {}
+        : most_(most), open_(most.size()), count_(most.size()) {}
 
     void add(const plan::Copy& copy) {
         std::uint64_t row = 0;
@@ -47,7 +47,7 @@ public:
 
     [[nodiscard]] Cut finish() {
         for (std::uint32_t d = 0; d < open_.size(); ++d)
-            if (open_[d].bytes > 0 || !has_message_[d]) close(d);
+            if (open_[d].bytes > 0 || count_[d] == 0) close(d);
         return std::move(cut_);
     }
 
@@ -68,17 +68,17 @@ private:
     void close(std::uint32_t destination) {
         Open& open = open_[destination];
         cut_.messages.push_back({.destination = destination,
+                                 .index = count_[destination]++,
                                  .first = cut_.parts.size(),
                                  .count = open.parts.size(),
                                  .bytes = open.bytes});
         cut_.parts.insert(cut_.parts.end(), open.parts.begin(), open.parts.end());
-        has_message_[destination] = true;
         open = {};
     }
 
     std::span<const Bytes> most_;
     std::vector<Open> open_;
-    std::vector<bool> has_message_;
+    std::vector<std::uint32_t> count_;  ///< messages
     Cut cut_;
 };
 

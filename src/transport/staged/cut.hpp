@@ -23,7 +23,7 @@ struct Part {
 /// parts[first, first + count) of one destination.
 struct Message {
     std::uint32_t destination = 0;
-    std::uint32_t unused = 0;
+    std::uint32_t index = 0;  ///< among the messages to that destination
     std::uint64_t first = 0, count = 0;
     Bytes bytes = 0;
 };

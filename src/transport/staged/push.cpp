@@ -11,6 +11,7 @@ namespace {
 constexpr int kDataTag = 31031;
 constexpr int kConfirmTag = 31032;
 constexpr Bytes kSlice = 16 * MiB;
+constexpr std::uint64_t kRefused = 0;  // epochs begin at 1
 
 }  // namespace
 
@@ -147,7 +148,7 @@ Bytes StagedPush::send(Bytes budget) {
         Slot& slot = out_[moved_ % kOutSlots];
         if (slot.state != At::Free) break;
         const Message& message = cut_.messages[moved_];
-        slot.header() = {.epoch = epoch_, .index = moved_};
+        slot.header() = {.epoch = epoch_, .index = message.index};
         slot.message = moved_++;
         mover_.gather({cut_.parts.data() + message.first, message.count}, slot.payload(),
                       slot.ticket);
@@ -181,10 +182,7 @@ Bytes StagedPush::receive(Source& source, Bytes budget) {
         if (!Mover::is_done(slot.ticket)) break;
         slot.state = At::Free;
         if (++source.placed < source.plan.messages.size()) continue;
-        source.said = epoch_;
-        mpi::check(MPI_Isend(&source.said, 1, MPI_UINT64_T, source.plan.rank, kConfirmTag,
-                             context_.world->get(), &source.request),
-                   "MPI_Isend");
+        answer(source, epoch_);
     }
     post_receives(source);
     if (source.is_placed() && source.request != MPI_REQUEST_NULL)
@@ -192,17 +190,31 @@ Bytes StagedPush::receive(Source& source, Bytes budget) {
     return moved;
 }
 
+void StagedPush::answer(Source& source, std::uint64_t epoch) {
+    source.said = epoch;
+    mpi::check(MPI_Isend(&source.said, 1, MPI_UINT64_T, source.plan.rank, kConfirmTag,
+                         context_.world->get(), &source.request),
+               "MPI_Isend");
+}
+
 void StagedPush::take(Source& source, Slot& slot, const MPI_Status& status) {
     const Message& message = source.plan.messages[slot.message];
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     const std::string peer = context_.label(source.plan.rank);
-    if (static_cast<Bytes>(bytes) < sizeof(Header) || slot.header().epoch != epoch_)
+    const bool is_of_push =
+        static_cast<Bytes>(bytes) >= sizeof(Header) && slot.header().epoch == epoch_;
+    const bool is_right = is_of_push && slot.header().index == message.index &&
+                          static_cast<Bytes>(bytes) == sizeof(Header) + message.bytes;
+    // The source would wait for its answer.
+    if (!is_right) answer(source, kRefused);
+    if (!is_of_push)
         fail(fmt::format("{} has notified epoch {}, but {} is under way", peer, slot.header().epoch,
                          epoch_));
-    if (static_cast<Bytes>(bytes) != sizeof(Header) + message.bytes)
-        fail(fmt::format("{} has sent {} bytes as its message {}, which is of {}", peer, bytes,
-                         source.taken, sizeof(Header) + message.bytes));
+    if (!is_right)
+        fail(fmt::format("{} has sent {} bytes as message {} of its push, instead of {} as {}",
+                         peer, bytes, slot.header().index, sizeof(Header) + message.bytes,
+                         message.index));
     mover_.scatter({source.plan.parts.data() + message.first, message.count}, slot.payload(),
                    slot.ticket);
     slot.state = At::Moving;
@@ -212,6 +224,9 @@ void StagedPush::take(Source& source, Slot& slot, const MPI_Status& status) {
 void StagedPush::look_for_confirmations() {
     for (Target& target : targets_) {
         if (target.is_done || !test_request(target.request, "MPI_Irecv", target.rank)) continue;
+        if (target.said == kRefused)
+            fail(fmt::format("{} refuses the push of epoch {}", context_.label(target.rank),
+                             epoch_));
         if (target.said != epoch_)
             fail(fmt::format("{} confirms epoch {}, but {} is under way",
                              context_.label(target.rank), target.said, epoch_));

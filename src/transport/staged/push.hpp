@@ -82,6 +82,8 @@ private:
     [[nodiscard]] Bytes receive(Source& source, Bytes budget);
     void post_receives(Source& source);
     void take(Source& source, Slot& slot, const MPI_Status& status);
+    /// What the source waits for.
+    void answer(Source& source, std::uint64_t epoch);
     void look_for_confirmations();
     [[nodiscard]] bool test_request(MPI_Request& request, const char* call, int rank,
                                     MPI_Status* status = MPI_STATUS_IGNORE);

@@ -36,7 +36,7 @@ public:
     }
     [[nodiscard]] Bytes scratch_bytes(const LinkTable& links) const override {
         return staging_bytes(links.destinations.size(), links.sources.size(),
-                             slot_bytes(links.sources.size()));
+                             slot_bytes(payload_bytes(links.sources.size())));
     }
     [[nodiscard]] RegionKey register_memory(memory::Arena& arena) override {
         WEIGHTLIFT_ENSURES(arena_ == nullptr);
@@ -50,39 +50,47 @@ public:
         for (const Destination& destination : plan.destinations)
             static_cast<void>(expect_key<Key>(destination, "staged", context_.label));
         check_bounds(plan, arena_->bytes(), context_.label);
-        const Bytes slot = slot_bytes(plan.sources.size());
-        StagedPush::Parts parts{.context = context_, .arena = *arena_, .slot = slot};
-        parts.cut = cut_for(plan, slot);
-        parts.incoming = tell_parts(plan, parts.cut);
-        return std::make_unique<StagedPush>(plan, std::move(parts));
+        const Bytes payload = payload_bytes(plan.sources.size());
+        Cut cut = cut_for(plan, payload);
+        auto incoming = tell_parts(plan, cut);
+        return std::make_unique<StagedPush>(plan,
+                                            StagedPush::Parts{.context = context_,
+                                                              .arena = *arena_,
+                                                              .slot = slot_bytes(payload),
+                                                              .cut = std::move(cut),
+                                                              .incoming = std::move(incoming)});
     }
 
 private:
-    [[nodiscard]] Bytes slot_bytes(std::size_t sources) const {
+    /// Of one message to or from a rank with so many sources.
+    [[nodiscard]] Bytes payload_bytes(std::size_t sources) const {
         Bytes payload = kMostSlot;
         if (sources > 0)
             payload = std::clamp(kMostStaging / (sources * kInSlots), kLeastSlot, kMostSlot);
         if (context_.max_message > 0) payload = std::min(payload, context_.max_message);
-        return sizeof(Header) + round_up(payload, alignof(Header) * 8);
+        return payload;
+    }
+    static Bytes slot_bytes(Bytes payload) {
+        return sizeof(Header) + round_up(payload, sizeof(Header));
     }
 
     /// A message must fit into a slot at both ends.
-    [[nodiscard]] Cut cut_for(const BoundPlan& plan, Bytes slot) const {
+    [[nodiscard]] Cut cut_for(const BoundPlan& plan, Bytes payload) const {
         std::map<int, mpi::Bytestring> told;
         mpi::Writer out;
-        out.put(slot);
+        out.put(payload);
         const mpi::Bytestring own = out.take();
         for (const int source : plan.sources) told.emplace(source, own);
         std::vector<int> destinations;
         for (const Destination& d : plan.destinations) destinations.push_back(d.rank);
         const mpi::Deadline deadline(context_.timeout);
-        const auto slots =
+        const auto sizes =
             context_.world->exchange(told, destinations, kSlotTag, deadline, "exchange of staging");
         std::vector<Bytes> most;
         for (const int rank : destinations) {
             Bytes there = 0;
-            mpi::Reader(slots.at(rank), "size of staging").get(there);
-            most.push_back(std::min(slot, there) - sizeof(Header));
+            mpi::Reader(sizes.at(rank), "size of staging").get(there);
+            most.push_back(std::min(payload, there));
         }
         return cut_messages(plan.copies, most);
     }
