@@ -24,28 +24,12 @@ std::string ratio(std::uint64_t part, std::uint64_t whole) {
     return fmt::format("{:.2f}", static_cast<double>(part) / static_cast<double>(whole));
 }
 
-bool is_checked(const CaseRecord& one) {
-    return std::any_of(one.samples.begin(), one.samples.end(),
-                       [](const Sample& s) { return s.validity != Validity::Unchecked; });
-}
-
-/// Largest clock error or release skew as a fraction of the time, over the counted iterations.
-double worst_clock(const CaseRecord& one) {
-    double worst = 0;
-    for (const Sample& s : one.samples)
-        if (!s.warmup && s.time_ns > 0)
-            worst =
-                std::max(worst, static_cast<double>(std::max(s.clock_error_ns, s.release_skew_ns)) /
-                                    static_cast<double>(s.time_ns));
-    return worst;
-}
-
 std::vector<std::string> row_of(const CaseRecord& one, const Summary& s) {
     const auto& info = one.info;
     // A case with a wrong iteration has no bandwidth that could be called its own.
     const bool is_right = s.wrong == 0;
     const double line = static_cast<double>(info.line_rate);
-    return {info.key + (worst_clock(one) > 0.01 ? " *" : ""),
+    return {info.key + (record::worst_clock(one.samples) > record::kClockLimit ? " *" : ""),
             human_bytes(info.bytes),
             std::to_string(s.iterations),
             show_ms(s.first_ns),
@@ -60,7 +44,7 @@ std::vector<std::string> row_of(const CaseRecord& one, const Summary& s) {
                 : "-",
             show_ms(info.floor_ns),
             is_right ? ratio(s.p50_ns, info.floor_ns) : "-",
-            is_checked(one) ? std::to_string(s.wrong) : "N/A"};
+            record::is_checked(one.samples) ? std::to_string(s.wrong) : "N/A"};
 }
 
 /// By NIC name: bytes of all ranks, and what the ports of that name counted, each port once.
@@ -127,7 +111,7 @@ std::string footer(const CaseRecord& one, const Summary& s, const std::vector<Ra
                 break;
             }
     }
-    if (const double worst = worst_clock(one); worst > 0.01)
+    if (const double worst = record::worst_clock(one.samples); worst > record::kClockLimit)
         text += fmt::format("* clock error or release skew reaches {:.0f} % of the time\n",
                             100 * worst);
     return text;
@@ -170,7 +154,7 @@ std::string case_json(const record::RunRecord& run) {
             {"plan_digest", fmt::format("{:016x}", one.info.plan_digest)},
             {"verify", one.info.verify},
             {"iterations", s.iterations},
-            {"wrong", is_checked(one) ? Json(s.wrong) : Json(nullptr)},
+            {"wrong", record::is_checked(one.samples) ? Json(s.wrong) : Json(nullptr)},
             {"first_ns", number(s.first_ns)},
             {"min_ns", number(s.min_ns)},
             {"p50_ns", number(s.p50_ns)},

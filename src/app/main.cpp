@@ -17,6 +17,7 @@ usage:
   mpirun -n RANKS weightlift push --model MODEL --trainer tp=8 --rollout tp=16 [flags]
   weightlift plan --model MODEL --trainer … --rollout … [flags]    what would be pushed, no MPI needed
   weightlift show FILE [--allow-partial]                           print a results file
+  weightlift report FILE… -o report.html                           one page, or --format markdown|csv
   [mpirun -n RANKS] weightlift doctor [--json]                     is this machine, or are these, fit for a push
   weightlift COMMAND --help | weightlift --version
 
@@ -37,6 +38,7 @@ int dispatch(int argc, char** argv) {
     }
     const app::Arguments arguments(all.begin() + 1, all.end());
     if (all.front() == "plan") return app::run_plan(arguments);
+    if (all.front() == "report") return app::run_report(arguments);
     if (all.front() == "show") return app::run_show(arguments);
 #if WEIGHTLIFT_WITH_MPI
     if (all.front() == "push") return app::run_push(arguments, &argc, &argv);
@@ -46,7 +48,7 @@ int dispatch(int argc, char** argv) {
         throw ConfigError(fmt::format(
             "{} needs MPI, and this build has none (WEIGHTLIFT_WITH_MPI=OFF)", all.front()));
 #endif
-    constexpr std::string_view kCommands[] = {"push",   "plan",   "show",
+    constexpr std::string_view kCommands[] = {"push",   "plan",   "show",     "report",
                                               "doctor", "--help", "--version"};
     throw ConfigError(fmt::format("unknown command '{}'{}", all.front(),
                                   app::suggestion(all.front(), kCommands)));

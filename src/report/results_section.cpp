@@ -1,0 +1,91 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "weightlift/record/figures.hpp"
+
+#include "html.hpp"
+#include "sections.hpp"
+
+namespace weightlift::report {
+
+namespace {
+
+bool has_marked(const Study& study) {
+    for (const Group& group : study.groups)
+        for (const Entry& entry : group.entries)
+            if (record::worst_clock(entry.one->samples) > record::kClockLimit) return true;
+    return false;
+}
+
+/// Time over that of the group's first file.
+std::string over_first(const Group& group, const Entry& entry) {
+    const std::uint64_t mine = entry.summary.p50_ns, first = group.entries.front().summary.p50_ns;
+    if (&entry == &group.entries.front()) return "1";
+    if (mine == record::kNotMeasured || first == record::kNotMeasured || first == 0) return "-";
+    return fmt::format("{:.3f}", static_cast<double>(mine) / static_cast<double>(first));
+}
+
+std::string definitions() {
+    std::string out = "<details><summary>What the columns mean</summary><dl>\n";
+    for (const ResultColumn& column : result_columns())
+        out +=
+            fmt::format("<dt>{}</dt><dd>{}</dd>\n", escape(column.name), escape(column.definition));
+    return out +
+           "<dt>time</dt><dd>latest moment at which a rollout rank can use the weights (all bytes "
+           "placed, version committed) − earliest release of a rank by the starting "
+           "barrier</dd>\n</dl></details>\n";
+}
+
+}  // namespace
+
+std::string results_section(const Study& study) {
+    const bool has_many_files = study.runs.size() > 1;
+    const bool is_compared =
+        std::any_of(study.groups.begin(), study.groups.end(),
+                    [](const Group& group) { return group.entries.size() > 1; });
+    std::string out =
+        "<section id=\"results\"><h2>Results</h2>\n<div class=\"scroll\"><table class=\"results\">"
+        "<thead><tr><th></th><th class=\"left\">case</th>";
+    if (has_many_files) out += "<th></th>";
+    for (const ResultColumn& column : result_columns())
+        out += fmt::format("<th title=\"{}\">{}<small>{}</small></th>", escape(column.definition),
+                           escape(column.name), escape(column.unit));
+    if (is_compared) out += "<th title=\"p50 over that of the case's first row\">× first</th>";
+    out += "<th class=\"left\">slowest</th></tr></thead>\n";
+    std::size_t number = 0;
+    for (const Group& group : study.groups) {
+        ++number;
+        out += "<tbody>\n";
+        for (const Entry& entry : group.entries) {
+            const bool is_first = &entry == &group.entries.front();
+            const bool is_marked = record::worst_clock(entry.one->samples) > record::kClockLimit;
+            out += fmt::format("<tr data-file=\"{}\" data-case=\"{}\"{}>", entry.file, entry.number,
+                               is_right(entry) ? "" : " class=\"wrong\"");
+            out += is_first
+                       ? fmt::format(
+                             "<td>{0}</td><td class=\"left\"><a href=\"#case{0}\">{1}</a>{2}</td>",
+                             number, escape(group.name), is_marked ? " *" : "")
+                       : fmt::format("<td></td><td class=\"left\">{}</td>", is_marked ? "*" : "");
+            if (has_many_files) out += "<td>" + file_badge(entry.file) + "</td>";
+            for (const ResultColumn& column : result_columns())
+                out += fmt::format("<td data-field=\"{}\">{}</td>", column.field,
+                                   datum(column.cell(entry)));
+            if (is_compared) out += "<td>" + over_first(group, entry) + "</td>";
+            out += "<td class=\"left\">" + escape(slowest_text(entry)) + "</td></tr>\n";
+        }
+        out += "</tbody>\n";
+    }
+    out += "</table></div>\n";
+    if (has_marked(study))
+        out +=
+            "<p class=\"note\">* clock error or release skew above 1 % of the time in some "
+            "iteration.</p>\n";
+    if (is_compared)
+        out +=
+            "<p class=\"note\">Ratios here are not tested for significance; "
+            "<code>weightlift compare</code> does that.</p>\n";
+    return out + definitions() + "</section>\n";
+}
+
+}  // namespace weightlift::report
