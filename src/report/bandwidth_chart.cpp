@@ -40,6 +40,17 @@ std::vector<Point> points_of(const Study& study) {
 
 std::string size_label(double bytes) { return human_bytes(static_cast<Bytes>(bytes + 0.5)); }
 
+/// "100 kB": of a tick, without digits that say nothing.
+std::string round_label(double bytes) {
+    const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    std::size_t unit = 0;
+    while (bytes >= 999.5 && unit + 1 < std::size(units)) {
+        bytes /= 1000;
+        ++unit;
+    }
+    return fmt::format("{:g} {}", bytes, units[unit]);
+}
+
 }  // namespace
 
 std::string bandwidth_chart(const Study& study) {
@@ -76,7 +87,7 @@ std::string bandwidth_chart(const Study& study) {
         out += fmt::format(
             R"(<line class="grid" x1="{0:.1f}" y1="{1}" x2="{0:.1f}" y2="{2}"/><text class="tick middle" x="{0:.1f}" y="{3}">{4}</text>)"
             "\n",
-            x(tick), kTop, kBottom, kBottom + 15, size_label(tick));
+            x(tick), kTop, kBottom, kBottom + 15, round_label(tick));
     out += fmt::format(
         R"(<text class="name end" x="{}" y="{}">mean size of a copy: bytes / copies of the plan</text>)"
         "\n",

@@ -130,20 +130,25 @@ std::string plan_line(const record::CaseInfo& info) {
         escape(info.memory));
 }
 
+std::string in_short(const Entry& entry) {
+    if (!is_right(entry)) return "wrong data";
+    if (entry.summary.iterations == 0) return "no push that counts";
+    return fmt::format("{} ms, {} GB/s", record::show_ms(entry.summary.p50_ns),
+                       record::show_rate(entry.summary.algbw));
+}
+
 }  // namespace
 
 std::string case_section(const Group& group, std::size_t number, bool has_many_files,
                          bool is_open) {
     const Entry& first = group.entries.front();
     std::string out = fmt::format(
-        "<details class=\"case\" id=\"case{}\"{}><summary><b>{}</b> {} <small>{} ms, {} "
-        "GB/s</small></summary>\n",
-        number, is_open ? " open" : "", number, escape(group.name),
-        record::show_ms(first.summary.p50_ns),
-        is_right(first) ? record::show_rate(first.summary.algbw) : "-");
+        "<details class=\"case\" id=\"case{}\"{}><summary><b>{}</b> {} "
+        "<small>{}</small></summary>\n",
+        number, is_open ? " open" : "", number, escape(group.name), in_short(first));
     double top = 0;
     for (const Entry& entry : group.entries) top = std::max(top, time_chart_top(entry));
-    out += "<div class=\"panels\">\n";
+    out += fmt::format("<div class=\"panels{}\">\n", group.entries.size() == 1 ? " single" : "");
     for (const Entry& entry : group.entries) {
         out += fmt::format("<div class=\"panel\" data-file=\"{}\" data-case=\"{}\">\n", entry.file,
                            entry.number);
@@ -151,15 +156,16 @@ std::string case_section(const Group& group, std::size_t number, bool has_many_f
             out += fmt::format("<h3>{} <span class=\"path\">{}</span></h3>\n",
                                file_badge(entry.file), escape(entry.run->path));
         out += plan_line(entry.one->info) + fingerprints(*entry.one);
-        out += "<h4>Time per iteration</h4>\n" + time_chart(entry, top);
-        out += iterations(entry) + phases(*entry.one) + "<h4>Traffic</h4>\n";
+        out += "<div class=\"parts\"><div><h4>Time per iteration</h4>\n" + time_chart(entry, top) +
+               iterations(entry);
+        out += "</div><div>" + phases(*entry.one) + "</div><div><h4>Traffic</h4>\n";
         out += &entry != &first && is_same_traffic(entry, first)
                    ? fmt::format(
                          "<p class=\"note\">The same bytes between the same ranks as in "
                          "{}.</p>\n",
                          file_label(first.file))
                    : "<div class=\"scroll\">" + traffic_map(entry) + "</div>\n";
-        out += nics(entry) + "</div>\n";
+        out += nics(entry) + "</div></div></div>\n";
     }
     return out + "</div></details>\n";
 }

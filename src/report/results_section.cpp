@@ -18,12 +18,16 @@ bool has_marked(const Study& study) {
     return false;
 }
 
-/// Time over that of the group's first file.
+/// Time over that of the first file that has one.
 std::string over_first(const Group& group, const Entry& entry) {
-    const std::uint64_t mine = entry.summary.p50_ns, first = group.entries.front().summary.p50_ns;
-    if (&entry == &group.entries.front()) return "1";
-    if (mine == record::kNotMeasured || first == record::kNotMeasured || first == 0) return "-";
-    return fmt::format("{:.3f}", static_cast<double>(mine) / static_cast<double>(first));
+    const auto first = std::find_if(group.entries.begin(), group.entries.end(), [](const Entry& e) {
+        return e.summary.p50_ns != record::kNotMeasured;
+    });
+    if (group.entries.size() == 1) return "";
+    if (first == group.entries.end() || entry.summary.p50_ns == record::kNotMeasured) return "-";
+    if (&*first == &entry) return "1";
+    return fmt::format("{:.3f}", static_cast<double>(entry.summary.p50_ns) /
+                                     static_cast<double>(first->summary.p50_ns));
 }
 
 std::string definitions() {
@@ -51,7 +55,8 @@ std::string results_section(const Study& study) {
     for (const ResultColumn& column : result_columns())
         out += fmt::format("<th title=\"{}\">{}<small>{}</small></th>", escape(column.definition),
                            escape(column.name), escape(column.unit));
-    if (is_compared) out += "<th title=\"p50 over that of the case's first row\">× first</th>";
+    if (is_compared)
+        out += "<th title=\"p50 over that of the first file that has this case\">× first</th>";
     out += "<th class=\"left\">slowest</th></tr></thead>\n";
     std::size_t number = 0;
     for (const Group& group : study.groups) {
@@ -72,7 +77,7 @@ std::string results_section(const Study& study) {
                 out += fmt::format("<td data-field=\"{}\">{}</td>", column.field,
                                    datum(column.cell(entry)));
             if (is_compared) out += "<td>" + over_first(group, entry) + "</td>";
-            out += "<td class=\"left\">" + escape(slowest_text(entry)) + "</td></tr>\n";
+            out += "<td class=\"words\">" + escape(slowest_text(entry)) + "</td></tr>\n";
         }
         out += "</tbody>\n";
     }

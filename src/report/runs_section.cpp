@@ -27,7 +27,7 @@ std::string outcome_class(const RunRecord& run) {
     return run.status == "running" ? "odd" : "bad";
 }
 
-std::string run_row(const RunRecord& run, std::size_t file) {
+std::string run_row(const RunRecord& run, std::size_t file, bool has_labels) {
     std::set<std::string> hosts, nics, gpus;
     std::size_t trainers = 0, engines = 0;
     for (const RankInfo& rank : run.run.ranks) {
@@ -39,14 +39,15 @@ std::string run_row(const RunRecord& run, std::size_t file) {
     }
     const std::size_t rollouts = run.run.ranks.size() - trainers;
     return fmt::format(
-        R"(<tr><td>{}</td><td class="path">{}</td><td class="{}">{}{}</td><td>{}</td><td>{} trainer{}, {} rollout{} in {} engine{}</td><td>{}</td><td>{}</td><td>{}</td><td>{} <small>{}</small></td><td>{}</td></tr>)"
+        R"(<tr><td>{}</td><td class="path">{}</td><td class="{}">{}{}</td><td>{}</td><td>{} trainer{}, {} rollout{} in {} engine{}</td><td>{}</td><td>{}</td><td>{}</td><td>{} <small>{}</small></td>{}</tr>)"
         "\n",
         file_badge(file), escape(run.path), outcome_class(run), escape(run.status),
         run.exit_code > 0 ? fmt::format(", exit code {}", run.exit_code) : "",
         escape(run.run.created_utc), trainers, trainers == 1 ? "" : "s", rollouts,
         rollouts == 1 ? "" : "s", engines, engines == 1 ? "" : "s", escape(short_list(hosts)),
         gpus.empty() ? "none" : std::to_string(gpus.size()), escape(short_list(nics)),
-        escape(run.run.tool_version), escape(run.run.git), escape(run.run.labels));
+        escape(run.run.tool_version), escape(run.run.git),
+        has_labels ? "<td>" + escape(run.run.labels) + "</td>" : "");
 }
 
 /// Name by name over all files; what differs is marked.
@@ -119,15 +120,18 @@ std::string events_table(const Study& study) {
 }  // namespace
 
 std::string runs_section(const Study& study) {
+    const bool has_labels =
+        std::any_of(study.runs.begin(), study.runs.end(),
+                    [](const RunRecord& run) { return !run.run.labels.empty(); });
     std::string out =
         "<section id=\"runs\"><h2>What ran where</h2>\n<div class=\"scroll\"><table "
         "class=\"text\"><thead>" +
         row({"", "file", "status", "created", "ranks", "hosts", "GPUs", "NICs", "weightlift",
-             "labels"},
+             has_labels ? "labels" : ""},
             "th") +
         "</thead><tbody>\n";
     for (std::size_t file = 0; file < study.runs.size(); ++file)
-        out += run_row(study.runs[file], file);
+        out += run_row(study.runs[file], file, has_labels);
     out += "</tbody></table></div>\n";
     out += "<details><summary>Command lines and provenance</summary><div class=\"scroll\">\n" +
            provenance_table(study) + "</div></details>\n";

@@ -52,7 +52,8 @@ std::map<std::string, std::set<std::string>> telling_options(
 
 Study::Study(const std::vector<record::RunRecord>& files) : runs(files) {
     const auto telling = telling_options(runs);
-    std::map<std::string, std::size_t> known;  // group by name
+    // Other bytes, other ranks: two plans under one name are two cases.
+    std::map<std::pair<std::string, std::uint64_t>, std::size_t> known;
     for (std::size_t file = 0; file < runs.size(); ++file)
         for (std::size_t number = 0; number < runs[file].cases.size(); ++number) {
             const record::CaseRecord& one = runs[file].cases[number];
@@ -63,11 +64,17 @@ Study::Study(const std::vector<record::RunRecord>& files) : runs(files) {
                     if (const auto value = options.find(option); value != options.end())
                         name += fmt::format(" {}={}", option, value->second);
             }
-            const auto [at, is_new] = known.try_emplace(name, groups.size());
+            const auto [at, is_new] =
+                known.try_emplace({name, one.info.plan_digest}, groups.size());
             if (is_new) groups.push_back({name, {}});
             groups[at->second].entries.push_back(
                 {file, number, &runs[file], &one, record::summarize(one.info, one.samples)});
         }
+    std::map<std::string, std::size_t> plans;
+    for (const Group& group : groups) ++plans[group.name];
+    for (Group& group : groups)
+        if (plans[group.name] > 1)
+            group.name += fmt::format(" plan {:016x}", group.entries.front().one->info.plan_digest);
 }
 
 std::string file_label(std::size_t file) {

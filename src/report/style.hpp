@@ -24,7 +24,7 @@ thead th { border-bottom:1px solid var(--edge); font-weight:600; color:var(--sof
 thead th small { display:block; min-height:1.2em; }
 tbody tr { border-bottom:1px solid var(--edge); }
 .text th, .text td, .left { text-align:left; }
-.text .words, .text code { white-space:pre-wrap; overflow-wrap:anywhere; }
+.words, .text code { white-space:pre-wrap; overflow-wrap:anywhere; text-align:left; } .results .words { min-width:15rem; white-space:normal; }
 .text td:has(code) { min-width:14rem; }
 .path { overflow-wrap:anywhere; white-space:normal; min-width:12rem; font-weight:normal; }
 .differs > th::after { content:" ≠"; color:var(--odd); }
@@ -38,7 +38,9 @@ details { margin:.6rem 0; } summary { cursor:pointer; color:var(--soft); }
 .case { border:1px solid var(--edge); border-radius:6px; padding:.5rem .9rem; margin:.5rem 0; }
 .case > summary { color:var(--ink); overflow-wrap:anywhere; }
 .panels { display:flex; flex-wrap:wrap; gap:1.5rem 2.5rem; margin-top:.6rem; }
-.panel { flex:1 1 440px; max-width:620px; min-width:0; }
+.panel { flex:1 1 440px; max-width:620px; min-width:0; } .single .panel { max-width:none; }
+.parts { display:grid; grid-template-columns:1fr; gap:0 2.5rem; }
+@media (min-width:1100px) { .single .parts { grid-template-columns:5fr 4fr 4fr; } }
 svg { max-width:100%; height:auto; display:block; }
 svg.chart { width:100%; max-width:620px; } svg.wide { max-width:900px; }
 svg text { fill:var(--soft); font-size:11px; } svg .name { fill:var(--ink); }

@@ -57,7 +57,7 @@ std::string traffic_map(const Entry& entry) {
 
     const double side = std::clamp(400.0 / static_cast<double>(targets.cells()), 16.0, 30.0);
     const double left = 64, top = 40;
-    const double width = left + side * static_cast<double>(targets.cells()) + 16,
+    const double width = std::max(200.0, left + side * static_cast<double>(targets.cells()) + 16),
                  height = top + side * static_cast<double>(sources.cells()) + 6;
     std::string out = fmt::format(
         R"(<svg class="map" role="img" aria-label="bytes by source and destination" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}">)"
