@@ -16,13 +16,15 @@ constexpr const char* kUsage =
 usage:
   mpirun -n RANKS weightlift push --model MODEL --trainer tp=8 --rollout tp=16 [flags]
   weightlift plan --model MODEL --trainer … --rollout … [flags]    what would be pushed, no MPI needed
-  weightlift show FILE [--allow-partial]                           print a results file
+  weightlift show FILE [--brief] [--allow-partial]                 print a results file
+  weightlift compare BASE NEW [--threshold 5%]                     is NEW slower; each a file, a folder or a quoted glob
   weightlift report FILE… -o report.html                           one page, or --format markdown|csv
   [mpirun -n RANKS] weightlift doctor [--json]                     is this machine, or are these, fit for a push
   weightlift COMMAND --help | weightlift --version
 
 exit codes: 0 right; 1 internal; 2 usage or configuration; 3 preflight (doctor); 4 transport;
-            5 deadline or lost peer; 6 wrong data; 8 results file
+            5 deadline or lost peer; 6 wrong data; 7 below a threshold or a regression; 8 results file;
+            9 not comparable
 )";
 
 int dispatch(int argc, char** argv) {
@@ -38,6 +40,7 @@ int dispatch(int argc, char** argv) {
     }
     const app::Arguments arguments(all.begin() + 1, all.end());
     if (all.front() == "plan") return app::run_plan(arguments);
+    if (all.front() == "compare") return app::run_compare(arguments);
     if (all.front() == "report") return app::run_report(arguments);
     if (all.front() == "show") return app::run_show(arguments);
 #if WEIGHTLIFT_WITH_MPI
@@ -48,8 +51,8 @@ int dispatch(int argc, char** argv) {
         throw ConfigError(fmt::format(
             "{} needs MPI, and this build has none (WEIGHTLIFT_WITH_MPI=OFF)", all.front()));
 #endif
-    constexpr std::string_view kCommands[] = {"push",   "plan",   "show",     "report",
-                                              "doctor", "--help", "--version"};
+    constexpr std::string_view kCommands[] = {"push",   "plan",   "show",   "compare",
+                                              "report", "doctor", "--help", "--version"};
     throw ConfigError(fmt::format("unknown command '{}'{}", all.front(),
                                   app::suggestion(all.front(), kCommands)));
 }

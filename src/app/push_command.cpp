@@ -46,6 +46,9 @@ public:
 
     void open(const std::string& model) {
         if (!is_root_) return;
+        gates_ = parse_gates(arguments_.gates);
+        if (const std::string& file = arguments_.gates.references; !file.empty())
+            gates_.references = compare::parse_references(read_text(file), file);
         run_.path = results_path(arguments_.output, model);
         recorder_ = record::create_results(run_.path);
     }
@@ -104,7 +107,14 @@ public:
         if (is_root_) run_.cases.front().nics = std::move(rows);
     }
 
-    [[nodiscard]] bool has_mismatch() const { return has_mismatch_; }
+    /// Ok on the other ranks.
+    [[nodiscard]] ExitCode judge() {
+        if (!is_root_) return ExitCode::Ok;
+        if (has_mismatch_) return ExitCode::WrongData;
+        const auto& one = run_.cases.front();
+        broken_ = broken_gates(gates_, one.info, record::summarize(one.info, one.samples));
+        return broken_.empty() ? ExitCode::Ok : ExitCode::Regression;
+    }
 
     void finish(ExitCode code) {
         if (!is_root_) return;
@@ -113,27 +123,18 @@ public:
         recorder_->fingerprints(0, one.fingerprints);
         recorder_->traffic(0, one.traffic);
         recorder_->nics(0, one.nics);
-        run_.status = code == ExitCode::Ok ? "complete" : "failed";
+        // Below a threshold the measurement is as whole as above it.
+        const bool is_whole = code == ExitCode::Ok || code == ExitCode::Regression;
+        run_.status = is_whole ? "complete" : "failed";
         run_.exit_code = static_cast<int>(code);
         recorder_->finish(run_.status, code);
         recorder_.reset();
-        if (arguments_.is_quiet) return;
-        if (arguments_.as_json) {
-            std::fputs(case_json(run_).c_str(), stdout);
-            return;
-        }
-        std::fputs(case_table(run_.cases, run_.run.ranks).c_str(), stdout);
-        if (reference_ns_ > 0) {
-            const auto summary = record::summarize(one.info, one.samples);
-            const double reference =
-                static_cast<double>(one.info.bytes) / static_cast<double>(reference_ns_);
-            fmt::print("reference: memcpy of the same bytes by the trainers {:.2f} GB/s ({} ms)",
-                       reference, show_ms(reference_ns_));
-            if (summary.algbw > 0)
-                fmt::print("; the push reached {:.2f} of it", summary.algbw / 1e9 / reference);
-            std::fputs("\n", stdout);
-        }
-        fmt::print("results: {}\n", run_.path);
+        print();
+        for (const auto& bound : broken_)
+            fmt::print(stderr, "weightlift: {}\n", compare::describe(bound));
+        if (!gates_.references.empty() && !has_reference_for(one.info.key))
+            fmt::print(stderr, "weightlift: note: {} has no reference for {}\n",
+                       arguments_.gates.references, one.info.key);
     }
 
     /// After a failure: keeps what was measured, drops a file in which nothing could have been.
@@ -163,6 +164,30 @@ public:
     }
 
 private:
+    [[nodiscard]] bool has_reference_for(const std::string& key) const {
+        return std::any_of(gates_.references.begin(), gates_.references.end(),
+                           [&](const auto& reference) { return reference.key == key; });
+    }
+    void print() const {
+        if (arguments_.is_quiet) return;
+        const auto& one = run_.cases.front();
+        if (arguments_.as_json) {
+            std::fputs(case_json(run_).c_str(), stdout);
+            return;
+        }
+        std::fputs(case_table(run_.cases, run_.run.ranks).c_str(), stdout);
+        if (reference_ns_ > 0) {
+            const auto summary = record::summarize(one.info, one.samples);
+            const double reference =
+                static_cast<double>(one.info.bytes) / static_cast<double>(reference_ns_);
+            fmt::print("reference: memcpy of the same bytes by the trainers {:.2f} GB/s ({} ms)",
+                       reference, show_ms(reference_ns_));
+            if (summary.algbw > 0)
+                fmt::print("; the push reached {:.2f} of it", summary.algbw / 1e9 / reference);
+            std::fputs("\n", stdout);
+        }
+        fmt::print("results: {}\n", run_.path);
+    }
     void progress(const Sample& sample) {
         if (arguments_.is_quiet || isatty(STDERR_FILENO) == 0) return;
         const auto done = run_.cases.front().samples.size();
@@ -183,6 +208,8 @@ private:
     bool is_root_;
     bool has_mismatch_ = false, has_progress_ = false;
     std::uint64_t reference_ns_ = 0;
+    Gates gates_;
+    std::vector<compare::OutOfBounds> broken_;
     record::RunRecord run_;
     std::unique_ptr<record::Recorder> recorder_;
 };
@@ -306,9 +333,8 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
                       [&](const mpi::Deadline&) { reporter.iteration(sample, checked); });
     }
     reporter.nics(session.nic_traffic());
-    const bool is_wrong =
-        world.max(reporter.has_mismatch() ? 1 : 0, mpi::Deadline(a.push.timeout), "result") == 1;
-    const ExitCode code = is_wrong ? ExitCode::WrongData : ExitCode::Ok;
+    const auto code = static_cast<ExitCode>(
+        world.max(static_cast<int>(reporter.judge()), mpi::Deadline(a.push.timeout), "result"));
     agreement.run("results file", [&](const mpi::Deadline&) { reporter.finish(code); });
     return static_cast<int>(code);
 }

@@ -63,7 +63,7 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     std::string strategy = "direct", order = "rotated", verify = "fingerprint";
     std::string window = "64MiB", slice = "256KiB", timeout = "60s", interval = "0s", duration;
     std::string iterations = "20", warmup = "2";
-    std::vector<std::string> injections;
+    std::vector<std::string> injections, references;
     CLI::App app("push weights from trainer ranks to rollout ranks, verify and record",
                  "mpirun -n RANKS weightlift push");
     add_scene_options(app, out.scene);
@@ -89,14 +89,15 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
                    "results file; %j is the Slurm job id (default: results/<model>-<time>.h5)");
     app.add_option("--cluster", out.cluster, "rates for the floor: shipped name or JSON file");
     app.add_option("--labels", out.labels, "text stored with the run");
-    app.add_option_function<std::string>(
-        "--reference",
-        [&](const std::string& text) {
-            if (text != "memcpy")
-                throw ConfigError(fmt::format("--reference {}: not memcpy", text));
-            out.has_reference = true;
-        },
-        "memcpy: also time a plain copy of the same bytes by each trainer");
+    app.add_option(
+           "--reference", references,
+           "memcpy: also time a plain copy of the same bytes by each trainer; or a JSON file "
+           "of bounds by case and metric: exit code 7 where one is not kept (may be repeated)")
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    app.add_option("--min-line", out.gates.min_line,
+                   "exit code 7 where portbw is below this share of the --cluster's port rate");
+    app.add_option("--max-time", out.gates.max_time, "exit code 7 where the p50 is longer");
     const auto fill_verbs = add_verbs_options(app, out.push.verbs);
     app.add_flag("--preflight", out.has_preflight,
                  "first check this run's machines, as doctor does; exit code 3 where one fails");
@@ -136,6 +137,19 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     constexpr std::uint64_t kMost = 100'000'000;
     out.iterations = parse_number(iterations, 1, kMost, "--iterations");
     out.warmup = parse_number(warmup, 0, kMost, "--warmup");
+    for (const std::string& text : references) {
+        if (text == "memcpy")
+            out.has_reference = true;
+        else if (out.gates.references.empty())
+            out.gates.references = text;
+        else
+            throw ConfigError(
+                fmt::format("--reference {}: {} is given already", text, out.gates.references));
+    }
+    static_cast<void>(parse_gates(out.gates));
+    if (!out.gates.min_line.empty() && out.cluster.empty())
+        throw ConfigError(fmt::format("--min-line {}: needs --cluster, which knows the port rate",
+                                      out.gates.min_line));
     for (const std::string& text : injections) parse_injection(text, out.push.inject);
     if (!out.role.empty() && out.role != "trainer" && out.role != "rollout")
         throw ConfigError(fmt::format("--role {}: not trainer or rollout", out.role));
@@ -183,7 +197,9 @@ std::vector<std::pair<std::string, std::uint64_t>> digests_of(const PushArgument
             {"--rollout", hash_name(fmt::format("{}", fmt::join(a.scene.rollouts, "+")))},
             {"--transport", hash_name(a.push.transport)},
             {"--verify", static_cast<std::uint64_t>(a.push.verify)},
-            {"--reference", a.has_reference ? 1U : 0U},
+            {"--reference", mix(a.has_reference ? 1U : 0U, hash_name(a.gates.references))},
+            {"--min-line", hash_name(a.gates.min_line)},
+            {"--max-time", hash_name(a.gates.max_time)},
             {"--preflight", a.has_preflight ? 1U : 0U},
             {"--inject", hash_name(faults)},
             {"the rest of the command line", hash_name(to_json(a, false).dump())}};

@@ -10,6 +10,7 @@
 #include "weightlift/session/options.hpp"
 
 #include "commands.hpp"
+#include "gates.hpp"
 #include "inputs.hpp"
 #include "options.hpp"
 
@@ -24,6 +25,7 @@ struct PushArguments {
     std::chrono::nanoseconds interval{}, duration{};  ///< duration 0: count iterations
     std::string output;                               ///< empty: results/<model>-<time>.h5
     std::string cluster;                              ///< rates for the floor
+    GateOptions gates;                                ///< hold rank 0's results against bounds
     std::string labels;                               ///< free text stored with the run
     bool as_json = false, is_quiet = false, has_reference = false;
     bool has_preflight = false;  ///< doctor's checks first

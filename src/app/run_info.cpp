@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "weightlift/base/error.hpp"
 
@@ -23,6 +24,17 @@ std::string first_line(const char* path) {
     std::string line;
     std::getline(file, line);
     return line;
+}
+
+/// "AMD EPYC 9654, 192 processors": two runs on different ones are not compared.
+std::string processor() {
+    const std::string count = fmt::format("{} processors", ::sysconf(_SC_NPROCESSORS_ONLN));
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("model name"))
+            if (const auto colon = line.find(": "); colon != std::string::npos)
+                return fmt::format("{}, {}", line.substr(colon + 2), count);
+    return count;
 }
 
 }  // namespace
@@ -57,6 +69,7 @@ record::RunInfo make_run_info(const Arguments& arguments, const std::string& lab
     utsname system{};
     if (uname(&system) == 0)
         run.provenance.emplace_back("kernel", fmt::format("{} {}", system.sysname, system.release));
+    run.provenance.emplace_back("cpu", processor());
     // Locking and crash promises differ between them.
     run.provenance.emplace_back("results_file_system",
                                 file_system(std::filesystem::path(path).parent_path()));

@@ -5,6 +5,7 @@
 
 #include "weightlift/record/h5_file.hpp"
 
+#include "brief.hpp"
 #include "case_table.hpp"
 #include "commands.hpp"
 #include "options.hpp"
@@ -45,17 +46,28 @@ void print_phases(const record::CaseRecord& one) {
 
 int run_show(const Arguments& arguments) {
     std::string path;
-    bool allow_partial = false, as_json = false, all_iterations = false;
+    bool allow_partial = false, as_json = false, all_iterations = false, is_brief = false,
+         is_anonymous = false;
     CLI::App app("print a results file", "weightlift show");
     app.add_option("file", path, "results file (.h5, or .h5.part with --allow-partial)")
         ->required();
     app.add_flag("--allow-partial", allow_partial, "read a run that was killed or still runs");
     app.add_flag("--iterations", all_iterations,
                  "every iteration and the phases, not the summary alone");
+    app.add_flag("--brief", is_brief, "at most 40 lines, for a bug report or a paper");
+    app.add_flag("--anonymous", is_anonymous, "host names as hashes, in the command line, too");
     app.add_flag("--json", as_json, "machine-readable");
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return 0;
+    if (is_brief && (as_json || all_iterations))
+        throw ConfigError("--brief excludes --json and --iterations");
+    if (is_anonymous && !is_brief) throw ConfigError("--anonymous goes with --brief");
 
     const record::RunRecord run = record::read_results(path, allow_partial);
+    if (is_brief) {
+        const std::string text = brief(run);
+        std::fputs((is_anonymous ? without_hosts(text, run) : text).c_str(), stdout);
+        return 0;
+    }
     if (as_json) {
         std::fputs(case_json(run).c_str(), stdout);
         return 0;

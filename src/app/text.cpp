@@ -71,6 +71,18 @@ std::chrono::nanoseconds parse_duration(std::string_view text, const char* flag)
     return std::chrono::nanoseconds(static_cast<std::int64_t>(ns));
 }
 
+double parse_percent(std::string_view text, const char* flag) {
+    std::string_view number = text;
+    if (number.ends_with('%')) number.remove_suffix(1);
+    while (number.ends_with(' ')) number.remove_suffix(1);
+    double value = 0;
+    const char* end = number.data() + number.size();
+    const auto parsed = std::from_chars(number.data(), end, value);
+    if (parsed.ec != std::errc{} || parsed.ptr != end || !(value >= 0 && value <= 1000))
+        throw ConfigError(fmt::format("{} {}: not a percentage like 5% or 85%", flag, text));
+    return value / 100;
+}
+
 std::uint64_t parse_number(std::string_view text, std::uint64_t low, std::uint64_t high,
                            const char* flag) {
     std::uint64_t value = 0;

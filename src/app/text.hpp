@@ -19,6 +19,8 @@ namespace weightlift::app {
 [[nodiscard]] Bytes parse_bytes(std::string_view text, const char* flag);
 /// "60", "60s", "500ms", "2min", "1h"; a bare number is seconds.
 [[nodiscard]] std::chrono::nanoseconds parse_duration(std::string_view text, const char* flag);
+/// "85%", "85", "5.5 %" as a share: 0.85. ConfigError where it is not between 0 and 1000 %.
+[[nodiscard]] double parse_percent(std::string_view text, const char* flag);
 /// A whole number in [low, high]; ConfigError naming flag, value and range.
 [[nodiscard]] std::uint64_t parse_number(std::string_view text, std::uint64_t low,
                                          std::uint64_t high, const char* flag);

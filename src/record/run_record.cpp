@@ -51,16 +51,12 @@ double per_second(Bytes bytes, std::uint64_t ns) {
     return ns == 0 ? 0.0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(ns);
 }
 
-bool counts(const Sample& sample) {
-    return !sample.warmup && sample.validity != Validity::Wrong && sample.time_ns != kNotMeasured;
-}
-
 /// Fills slowest_*: the rank that was most often the last; the lowest one where several were.
 void find_slowest_rank(const std::vector<Sample>& samples, Summary& summary) {
     std::vector<std::vector<std::uint64_t>> times;  // by rank
     std::vector<std::uint64_t> was_last;
     for (const Sample& sample : samples) {
-        if (!counts(sample)) continue;
+        if (!is_counted(sample)) continue;
         const std::size_t ranks = std::max(times.size(), sample.rank_time_ns.size());
         times.resize(ranks);
         was_last.resize(ranks);
@@ -93,7 +89,7 @@ Summary summarize(const CaseInfo& info, const std::vector<Sample>& samples) {
     std::vector<std::uint64_t> times;
     for (const Sample& sample : samples) {
         if (sample.validity == Validity::Wrong) ++summary.wrong;
-        if (counts(sample)) times.push_back(sample.time_ns);
+        if (is_counted(sample)) times.push_back(sample.time_ns);
     }
     summary.iterations = times.size();
     if (times.empty()) {

@@ -150,8 +150,9 @@ std::string case_section(const Group& group, std::size_t number, bool has_many_f
     for (const Entry& entry : group.entries) top = std::max(top, time_chart_top(entry));
     out += fmt::format("<div class=\"panels{}\">\n", group.entries.size() == 1 ? " single" : "");
     for (const Entry& entry : group.entries) {
-        out += fmt::format("<div class=\"panel\" data-file=\"{}\" data-case=\"{}\">\n", entry.file,
-                           entry.number);
+        out += fmt::format(
+            "<div class=\"panel\" style=\"--mine:{}\" data-file=\"{}\" data-case=\"{}\">\n",
+            file_colour(entry.file), entry.file, entry.number);
         if (has_many_files)
             out += fmt::format("<h3>{} <span class=\"path\">{}</span></h3>\n",
                                file_badge(entry.file), escape(entry.run->path));

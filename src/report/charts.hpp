@@ -7,7 +7,7 @@
 
 namespace weightlift::report {
 
-/// Time per iteration, from 0 to `top_ns`, and below it which rank was the last. Longer warm-ups
+/// Time per iteration, from 0 to `top_ns`, and below it which rank was the last. Longer ones
 /// are drawn at the top edge.
 [[nodiscard]] std::string time_chart(const Entry& entry, double top_ns);
 /// Where time_chart's axis should end for this case.

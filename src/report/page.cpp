@@ -73,8 +73,8 @@ std::string html_report(const std::vector<record::RunRecord>& runs) {
     out += "<section id=\"cases\"><h2>Cases</h2>\n";
     out +=
         "<p class=\"note\">Dots are pushes: hollow for warm-ups, red where the data were wrong; "
-        "an arrow head at the top is a warm-up beyond the axis. Dashed: the median; green: the "
-        "floor. Below: which rank was the last.</p>\n";
+        "an arrow head at the top is one that took longer than the axis shows. Dashed: the median; "
+        "green: the floor. Below: which rank was the last.</p>\n";
     for (std::size_t i = 0; i < study.groups.size(); ++i)
         out += case_section(study.groups[i], i + 1, runs.size() > 1,
                             study.groups.size() <= kOpenCases);

@@ -10,7 +10,7 @@ inline constexpr const char* kStyle = R"css(
 @media (prefers-color-scheme: dark) { :root { --page:#14181c; --ink:#e4e8ec; --soft:#9aa5b0; --edge:#333b43; --fill:#1c2228;
   --good:#5fcf80; --bad:#ff7b72; --odd:#e0b040; --heat:#5fb0ff;
   --file0:#4d9fec; --file1:#e88a4a; --file2:#4fb87c; --file3:#b98ad8; --file4:#e0709c; --file5:#a3b050; } }
-body { margin:0 auto; padding:1.5rem 2rem 4rem; max-width:1500px; background:var(--page); color:var(--ink);
+body { margin:0 auto; padding:1.5rem 2rem 4rem; max-width:1600px; background:var(--page); color:var(--ink);
   font:14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 h1 { font-size:1.6rem; margin:0; } h2 { font-size:1.2rem; margin:2.2rem 0 .6rem; }
 h3 { font-size:1rem; margin:.2rem 0; } h4 { font-size:.9rem; margin:1rem 0 .3rem; }
@@ -24,7 +24,9 @@ thead th { border-bottom:1px solid var(--edge); font-weight:600; color:var(--sof
 thead th small { display:block; min-height:1.2em; }
 tbody tr { border-bottom:1px solid var(--edge); }
 .text th, .text td, .left { text-align:left; }
-.words, .text code { white-space:pre-wrap; overflow-wrap:anywhere; text-align:left; } .results .words { min-width:15rem; white-space:normal; }
+.words, .text code { white-space:pre-wrap; overflow-wrap:anywhere; text-align:left; } .results .words { min-width:12rem; white-space:normal; }
+.results td.case { white-space:normal; overflow-wrap:anywhere; min-width:14rem; max-width:24rem; text-align:left; }
+.results th, .results td { padding:.25rem .45rem; }
 .text td:has(code) { min-width:14rem; }
 .path { overflow-wrap:anywhere; white-space:normal; min-width:12rem; font-weight:normal; }
 .differs > th::after { content:" ≠"; color:var(--odd); }
@@ -53,7 +55,7 @@ svg .wrong { fill:var(--bad); stroke:var(--bad); } svg .rank { fill:var(--mine);
 svg.map rect { fill:color-mix(in srgb, var(--heat) calc(100% * var(--share)), var(--fill)); }
 .bars { width:100%; } .bars tr { border:0; } .bars th { font-weight:normal; text-align:left; width:6.5rem; }
 .bars th, .bars td { padding:.05rem .5rem .05rem 0; } .bars td:nth-child(2) { width:4.5rem; }
-.bars i { display:block; height:.8em; margin-top:.35em; background:var(--file0); border-radius:2px; min-width:1px; }
+.bars i { display:block; height:.8em; margin-top:.35em; background:var(--mine); border-radius:2px; min-width:1px; }
 dl { display:grid; grid-template-columns:max-content 1fr; gap:.2rem 1rem; } dt { font-weight:600; } dd { margin:0; }
 @media print { .case, .panel { break-inside:avoid; } body { padding:0; } }
 )css";

@@ -98,12 +98,18 @@ std::string last_ranks(const Entry& entry, const Axis& x) {
 }  // namespace
 
 double time_chart_top(const Entry& entry) {
-    std::uint64_t top = 0;
+    std::vector<std::uint64_t> times;
     for (const Sample& sample : entry.one->samples)
-        if (!sample.warmup && sample.time_ns != kNotMeasured) top = std::max(top, sample.time_ns);
+        if (!sample.warmup && sample.time_ns != kNotMeasured) times.push_back(sample.time_ns);
     // A run that was killed early may have nothing but warm-ups.
-    if (top == 0 && entry.summary.first_ns != kNotMeasured) top = entry.summary.first_ns;
-    return 1.1 * static_cast<double>(top);
+    if (times.empty() && entry.summary.first_ns != kNotMeasured)
+        times.push_back(entry.summary.first_ns);
+    if (times.empty()) return 0;
+    std::sort(times.begin(), times.end());
+    // A few pushes far above the others must not press those onto the axis.
+    const auto high = static_cast<double>(times.back());
+    const auto usual = static_cast<double>(times[(times.size() - 1) * 95 / 100]);
+    return high <= 2 * usual ? 1.1 * high : 1.5 * usual;
 }
 
 std::string time_chart(const Entry& entry, double top_ns) {

@@ -128,6 +128,11 @@ struct Summary {
     double slowest_ratio = 0;         ///< its median time over the median of all ranks' medians
 };
 
+/// Whether an iteration enters the statistics: measured, no warm-up and not wrong.
+[[nodiscard]] inline bool is_counted(const Sample& sample) {
+    return !sample.warmup && sample.validity != Validity::Wrong && sample.time_ns != kNotMeasured;
+}
+
 /// Pure. Percentiles by nearest rank.
 [[nodiscard]] Summary summarize(const CaseInfo& info, const std::vector<Sample>& samples);
 
