@@ -69,9 +69,9 @@ std::string results_section(const Study& study) {
                                is_right(entry) ? "" : " class=\"wrong\"");
             out += is_first
                        ? fmt::format(
-                             "<td>{0}</td><td class=\"case\"><a href=\"#case{0}\">{1}</a>{2}</td>",
+                             "<td>{0}</td><td class=\"key\"><a href=\"#case{0}\">{1}</a>{2}</td>",
                              number, escape(group.name), is_marked ? " *" : "")
-                       : fmt::format("<td></td><td class=\"case\">{}</td>", is_marked ? "*" : "");
+                       : fmt::format("<td></td><td class=\"key\">{}</td>", is_marked ? "*" : "");
             if (has_many_files) out += "<td>" + file_badge(entry.file) + "</td>";
             for (const ResultColumn& column : result_columns())
                 out += fmt::format("<td data-field=\"{}\">{}</td>", column.field,

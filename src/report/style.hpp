@@ -25,7 +25,7 @@ thead th small { display:block; min-height:1.2em; }
 tbody tr { border-bottom:1px solid var(--edge); }
 .text th, .text td, .left { text-align:left; }
 .words, .text code { white-space:pre-wrap; overflow-wrap:anywhere; text-align:left; } .results .words { min-width:12rem; white-space:normal; }
-.results td.case { white-space:normal; overflow-wrap:anywhere; min-width:14rem; max-width:24rem; text-align:left; }
+.results td.key { white-space:normal; overflow-wrap:anywhere; min-width:18rem; max-width:24rem; text-align:left; }
 .results th, .results td { padding:.25rem .45rem; }
 .text td:has(code) { min-width:14rem; }
 .path { overflow-wrap:anywhere; white-space:normal; min-width:12rem; font-weight:normal; }

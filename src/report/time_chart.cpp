@@ -16,7 +16,7 @@ using record::kNotMeasured;
 using record::Sample;
 
 constexpr double kWidth = 520, kLeft = 56, kRight = 10, kTop = 12;
-constexpr double kTimeBottom = 170, kRankTop = 200, kRankBottom = 262, kHeight = 290;
+constexpr double kTimeBottom = 170, kRankTop = 200, kRankBottom = 262, kHeight = 296;
 /// More iterations than this share columns: a column shows its least, middle and largest time.
 constexpr std::size_t kColumns = 240;
 
