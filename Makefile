@@ -2,7 +2,7 @@
 # build/asan and build/tsan; jobs/build.sh sets up what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test test-verbs test-verbs-all test-hardware release debug asan tsan bench format tidy clean
+.PHONY: help deps demo test test-compare test-verbs test-verbs-all test-hardware release debug asan tsan bench format tidy clean
 
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format) clang-format)
 CTEST = ctest --output-on-failure --no-tests=error -j $$(nproc) --test-dir
@@ -21,6 +21,10 @@ demo: ## build, push a model and a 1 GiB tensor between ranks on this machine, s
 test: ## build and run all tests
 	@jobs/build.sh release tests
 	@$(CTEST) build/release
+
+test-compare: ## hold compare against itself on 90 real launches: false alarms, planted slowdowns
+	@jobs/build.sh release tests weightlift
+	@source jobs/mpirun.sh build/release && WEIGHTLIFT=build/release/weightlift MPIEXEC="$${mpirun[*]}" tests/compare/aa.py $(AA)
 
 # WEIGHTLIFT_SKIP_LAB=1 runs neither; tests/lab/run.sh runs single suites.
 test-verbs: ## run the RDMA tests on software devices in a virtual machine (10 minutes)

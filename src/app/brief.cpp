@@ -56,7 +56,8 @@ std::string header_of(const RunRecord& run) {
     text += fmt::format("ran on     {}\n", hosts_of(run));
     if (const auto machine = provenance(run, {"cpu", "gpu", "kernel"}); !machine.empty())
         text += fmt::format("machine    {}\n", machine);
-    const auto built = provenance(run, {"compiler", "MPI", "HDF5", "CUDA", "driver", "rdma-core"});
+    const auto built =
+        provenance(run, {"compiler", "mpi", "hdf5", "cuda", "driver", "nccl", "rdma-core"});
     if (!built.empty()) text += fmt::format("built with {}\n", built);
     return text;
 }

@@ -62,8 +62,12 @@ std::vector<Cause> find_causes(std::span<const Launch* const> base,
         return a_explains != b_explains ? a_explains : a.amount > b.amount;
     });
     std::vector<Cause> causes;
-    for (const Change& change : changes)
-        if (causes.empty() || change.amount >= enough) causes.push_back(change.cause);
+    for (const Change& change : changes) {
+        const bool is_explained = !causes.empty() && !causes.front().is_waiting;
+        if (causes.empty() ||
+            (change.amount >= enough && !(is_explained && change.cause.is_waiting)))
+            causes.push_back(change.cause);
+    }
     return causes;
 }
 
@@ -76,8 +80,8 @@ std::string in_common(std::span<const Cause> causes, std::span<const record::Ran
         std::set<std::string> theirs, others;
         for (const record::RankInfo& rank : ranks)
             (involved.contains(rank.rank) ? theirs : others).insert(rank.*member);
-        if (theirs.size() != 1 || theirs.begin()->empty() || others.empty()) return {};
-        return others.contains(*theirs.begin()) && others.size() == 1 ? "" : *theirs.begin();
+        const bool is_shared = theirs.size() == 1 && !others.empty();
+        return is_shared && !others.contains(*theirs.begin()) ? *theirs.begin() : "";
     };
     if (const std::string host = shared(&record::RankInfo::host); !host.empty())
         return "host " + host;

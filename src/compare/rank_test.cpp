@@ -111,8 +111,11 @@ std::vector<double> count_of_u(std::size_t n, std::size_t m) {
     std::vector<double> count(n * m + 1, 0);
     count[0] = 1;
     for (std::size_t i = 1; i <= m; ++i) {
-        for (std::size_t u = count.size(); u-- > n + i;) count[u] -= count[u - n - i];
-        for (std::size_t u = i; u < count.size(); ++u) count[u] += count[u - i];
+        // The upper half mirrors the lower one, which has nothing to cancel.
+        const std::size_t degree = n * i;
+        for (std::size_t u = degree / 2 + 1; u-- > n + i;) count[u] -= count[u - n - i];
+        for (std::size_t u = i; u <= degree / 2; ++u) count[u] += count[u - i];
+        for (std::size_t u = degree / 2 + 1; u <= degree; ++u) count[u] = count[degree - u];
     }
     return count;
 }

@@ -25,10 +25,10 @@ struct Slowest {
     std::size_t launches = 0;  ///< in which it was
 };
 
-/// Phases that changed by at least half of `shift_ns` in its direction. What a rank does itself
-/// comes before what it waits for, then the greater change. Where none changed so much, the one
-/// that changed most, if any did in that direction. Overlapping phases (source_busy, pause, cpu)
-/// and what is outside the push (verify) are left out.
+/// Phases that changed by at least half of `shift_ns` in its direction, the greatest change first.
+/// Waiting is named only where nothing that a rank does itself changed so much. Where no phase did
+/// at all, the one that changed most, if any did in that direction. Overlapping phases
+/// (source_busy, pause, cpu) and what is outside the push (verify) are left out.
 [[nodiscard]] std::vector<Cause> find_causes(std::span<const Launch* const> base,
                                              std::span<const Launch* const> next, double shift_ns);
 

@@ -20,7 +20,7 @@ struct RankTest {
 /// corrected for ties and continuity, and is_exact is false.
 [[nodiscard]] RankTest mann_whitney(std::span<const double> base, std::span<const double> next);
 
-/// The smallest two-sided p that samples of these sizes can give: 2 / C(n+m, n).
+/// The smallest two-sided p that distinct values of these sizes can give: 2 / C(n+m, n).
 [[nodiscard]] double smallest_p(std::size_t base, std::size_t next);
 
 /// Number of ways to deal n + m distinct values so that u is `u`, for u = 0 … n*m.

@@ -127,6 +127,9 @@ void write_text(hid_t object, const char* name, std::string_view text);
 void write_integer(hid_t object, const char* name, std::int64_t value);
 [[nodiscard]] std::string read_text(hid_t object, const char* name);
 [[nodiscard]] std::int64_t read_integer(hid_t object, const char* name);
+[[nodiscard]] bool has_attribute(hid_t object, const char* name);
+/// ResultsError where the attribute `units` says something else.
+void expect_units(hid_t dataset, std::string_view units);
 
 /// At most `limit` bytes of UTF-8: a longer text ends with a mark that says how long it was.
 [[nodiscard]] std::string bounded_text(std::string_view text, std::size_t limit);

@@ -90,10 +90,14 @@ RunRecord read_file(const std::string& path, bool allow_partial) {
 
     RunRecord record;
     record.path = source.file;
+    if (!has_attribute(file, "schema"))
+        throw ResultsError(fmt::format(
+            "results file {} is an HDF5 file, but not one that weightlift wrote", source.file));
     record.schema = read_int(file, "schema");
     if (record.schema != kSchema)
-        throw ResultsError(fmt::format("results file {} has schema {}; this version reads {}",
-                                       source.file, record.schema, kSchema));
+        throw ResultsError(fmt::format("results file {} has schema {}; this version reads {}{}",
+                                       source.file, record.schema, kSchema,
+                                       record.schema > kSchema ? ": a newer one wrote it" : ""));
     record.status = read_text(file, "status");
     const bool partial = record.status == "running";
     if (partial && !allow_partial) refuse_unfinished(source.file);

@@ -113,6 +113,7 @@ Handle create_setup(hid_t group, std::size_t ranks, const std::vector<SetupTimes
 template <class Value>
 std::vector<Value> read_flat(hid_t group, const Series& series, std::size_t ranks, hsize_t rows) {
     const Handle dataset = open_dataset(group, series.name);
+    expect_units(dataset.get(), series.unit);
     std::vector<hsize_t> extent = extent_of(dataset.get());
     if (extent.empty() || extent[0] < rows)
         malformed(dataset.get(), fmt::format("has fewer than the {} rows of valid", rows));

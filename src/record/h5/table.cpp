@@ -97,6 +97,7 @@ void adopt_text_widths(hid_t table, RowFormat& format) {
         adopted.add(cell.name, cell.unit, cell.kind, is_text ? H5Tget_size(member.get()) : 0);
     }
     format = std::move(adopted);
+    expect_units(table, units_of(format));
 }
 
 std::vector<std::byte> read_packed(hid_t table, const RowFormat& format) {

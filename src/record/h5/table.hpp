@@ -52,7 +52,8 @@ struct RowFormat {
 void write_packed(hid_t parent, const char* name, const RowFormat& format,
                   std::span<const std::byte> rows);
 void append_packed(hid_t table, const RowFormat& format, std::span<const std::byte> row);
-/// Fills in the text widths that the file has; ResultsError where a column is missing or no text.
+/// Fills in the text widths that the file has; ResultsError where a column is missing or no text,
+/// or where the units are others.
 void adopt_text_widths(hid_t table, RowFormat& format);
 /// All rows. ResultsError where the table claims to be larger than its file.
 [[nodiscard]] std::vector<std::byte> read_packed(hid_t table, const RowFormat& format);

@@ -47,6 +47,15 @@ TEST(ParseBytes, refuse_anything_else_naming_the_flag) {
         EXPECT_REFUSAL(parse_bytes(text, "--window"), "does not fit in 64 bits");
 }
 
+TEST(ParsePercent, takes_a_number_with_or_without_its_sign) {
+    EXPECT_DOUBLE_EQ(parse_percent("85%", "--min-line"), 0.85);
+    EXPECT_DOUBLE_EQ(parse_percent("0.5 %", "--min-line"), 0.005);
+    EXPECT_DOUBLE_EQ(parse_percent("5", "--min-line"), 0.05);
+    for (const char* text : {"", "%", "-1%", "nan", "inf%", "5%%", "1001%", "5 percent"})
+        EXPECT_REFUSAL(parse_percent(text, "--min-line"),
+                       "--min-line " + std::string(text) + ": not a percentage like");
+}
+
 TEST(ParseDuration, take_units_and_seconds_without_one) {
     for (const Read<std::chrono::nanoseconds>& row : {
              Read<std::chrono::nanoseconds>{"60", 60s},

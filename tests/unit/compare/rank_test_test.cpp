@@ -1,6 +1,6 @@
 #include "weightlift/compare/rank_test.hpp"
 
-#include <algorithm>
+#include <bit>
 #include <numeric>
 #include <ostream>
 #include <random>
@@ -26,15 +26,15 @@ double enumerated_p(const std::vector<double>& base, const std::vector<double>& 
     };
     const auto mean = static_cast<long>(base.size() * next.size());  // of the doubled u
     const long seen = std::abs(doubled_u(base, next) - mean);
-    std::vector<char> is_next(pooled.size(), 0);
-    std::fill(is_next.end() - static_cast<std::ptrdiff_t>(next.size()), is_next.end(), 1);
     std::size_t as_far = 0, all = 0;
-    do {
+    for (unsigned dealt = 0; dealt < 1U << pooled.size(); ++dealt) {  // bits: those of next
+        if (static_cast<std::size_t>(std::popcount(dealt)) != next.size()) continue;
         std::vector<double> a, b;
-        for (std::size_t i = 0; i < pooled.size(); ++i) (is_next[i] ? b : a).push_back(pooled[i]);
+        for (std::size_t i = 0; i < pooled.size(); ++i)
+            (dealt >> i & 1U ? b : a).push_back(pooled[i]);
         ++all;
         if (std::abs(doubled_u(a, b) - mean) >= seen) ++as_far;
-    } while (std::next_permutation(is_next.begin(), is_next.end()));
+    }
     return static_cast<double>(as_far) / static_cast<double>(all);
 }
 
@@ -140,7 +140,6 @@ TEST(RankTest, equals_the_enumeration) {
             for (double& value : *side) value = static_cast<double>(random() % values);
         EXPECT_NEAR(p_of(base, next), enumerated_p(base, next), 1e-12) << "round " << round;
         EXPECT_NEAR(p_of(base, next), p_of(next, base), 1e-12) << "round " << round;
-        EXPECT_GE(p_of(base, next), smallest_p(base.size(), next.size()) * (1 - 1e-12));
     }
 }
 
