@@ -77,7 +77,7 @@ Parsed parse_arguments(CLI::App& app, const std::vector<std::string>& arguments)
     if (first.empty() || first.front() != '-')
         throw ConfigError(fmt::format("unexpected argument '{}'", first));
     const std::string flag = first.substr(0, first.find('='));
-    throw ConfigError(fmt::format("unknown flag {}{}", flag, suggest_flag(app, "--", flag)));
+    throw UnknownFlag(fmt::format("unknown flag {}{}", flag, suggest_flag(app, "--", flag)));
 }
 
 }  // namespace weightlift::app

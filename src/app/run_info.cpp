@@ -6,12 +6,12 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 
 #include "weightlift/base/error.hpp"
 
+#include "commands.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
@@ -44,14 +44,14 @@ std::string file_system(const std::string& folder) {
     }
 }
 
-record::RunInfo make_run_info(const Arguments& arguments, const std::string& labels,
+record::RunInfo make_run_info(const std::string& command, const std::string& labels,
                               const std::string& path) {
     record::RunInfo run;
     run.run_uuid = first_line("/proc/sys/kernel/random/uuid");
     run.created_utc = utc_now();
     run.tool_version = version_number();
     run.git = git_revision();
-    run.command_line = fmt::format("weightlift push {}", fmt::join(arguments, " "));
+    run.command_line = "weightlift " + command;
     run.labels = labels;
     run.provenance = built_with();
     utsname system{};
