@@ -55,7 +55,7 @@ std::vector<std::string> row_of(const CaseRecord& one, const Summary& s, bool is
     const double line = static_cast<double>(info.line_rate);
     return {name_of(one, is_repeated) + (worst_clock(one) > 0.01 ? " *" : "") +
                 (has_failed(one) ? " (failed)" : ""),
-            human_bytes(info.bytes),
+            info.bytes > 0 ? human_bytes(info.bytes) : "-",
             std::to_string(s.iterations),
             show_ms(s.first_ns),
             show_ms(s.min_ns),

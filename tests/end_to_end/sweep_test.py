@@ -24,7 +24,6 @@ warmup = 1
 timeout = "20s"
 
 [[cases]]
-verify = "fingerprint"
 
 [[cases]]
 layers = 2
@@ -129,7 +128,7 @@ class Run(Sweep):
 
         result = self.sweep(JOB, "--resume")
         self.assertEqual(result.code, 6, result)
-        self.assertIn(f"goes on after {len(ended)} cases", result.err)
+        self.assertIn(f"goes on after {len(ended)} cases that ended", result.err)
         ran = re.findall(r"^\[(\d+)/25\]", result.err, re.MULTILINE)
         self.assertEqual([int(number) for number in ran], list(range(len(ended) + 1, 26)))
         after = self.show()
@@ -152,6 +151,27 @@ class Run(Sweep):
         cases = result.json()["cases"]
         self.assertEqual([case["repetition"] for case in cases], [0, 1, 2])
         self.assertEqual(len({case["key"] for case in cases}), 1)
+
+    def test_a_late_rank_ends_the_sweep_and_what_ended_stays(self):
+        job = ('model = "tiny-deepseek"\nlayers = 1\ntrainer = "tp=1"\nrollout = "tp=1"\n'
+               'iterations = 1\ntimeout = "1s"\n'
+               '[[cases]]\ntransport = "shm"\n[[cases]]\ntransport = "mpi"\n')
+        result = self.sweep(job + 'inject = "delay=1:5000"\n', ranks=3)
+        self.assertEqual(result.code, 5, result)
+        self.assertIn("keeps the 1 case that ended", result.err)
+        self.assertRegex(result.err, r"no answer from rank 1 \(host \S+\) in push within")
+        result = self.sweep(job, "--resume", ranks=3)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual([case["status"] for case in self.show()["cases"]], ["complete"] * 2)
+
+    def test_a_resumed_sweep_is_the_same_or_refused(self):
+        job = ('model = "tiny-deepseek"\nlayers = 1\ntrainer = "tp=1"\nrollout = "tp=1"\n'
+               'iterations = 1\ntimeout = "1s"\n[[cases]]\n')
+        self.assertEqual(self.sweep(job + '[[cases]]\ninject = "delay=1:5000"\n').code, 5)
+        result = self.sweep(job, "--resume", ranks=3)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("began with 4 ranks, and this launch has 3 ranks", result.err)
+        self.assertEqual(glob.glob(self.output + "*"), [self.output + ".part"])
 
     def test_a_case_that_the_machine_cannot_hold_does_not_end_the_sweep(self):
         result = self.sweep('trainer = "tp=1"\nrollout = "tp=1"\niterations = 1\nwarmup = 0\n'

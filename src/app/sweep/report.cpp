@@ -37,6 +37,10 @@ std::vector<record::RankInfo> world_ranks(const session::Topology& topology) {
     return ranks;
 }
 
+std::string count(std::size_t number, const char* what) {
+    return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
 bool is_same(const Case& one, const record::CaseInfo& info) {
     return one.repetition == info.repetition && identity(one.settings) == info.settings;
 }
@@ -61,7 +65,6 @@ record::CaseInfo info_of(const Case& one) {
     info.memory = one.push.memory;
     info.options = options_json(one.push);
     info.parameters = one.parameters;
-    info.bytes = one.bytes;
     info.unique_bytes = one.model_bytes;
     info.key = one.name;
     info.settings = identity(one.settings);
@@ -121,16 +124,14 @@ void Report::take_over(std::vector<bool>& ended, const session::Topology& topolo
         record::set_aside(run_.path);
         return;
     }
-    const auto require_same = [&](const char* what, const std::string& then,
-                                  const std::string& now) {
+    const auto require_same = [&](const std::string& then, const std::string& now) {
         if (then != now)
-            throw ConfigError(fmt::format("--resume: {} began with {} {}, and this is {}",
-                                          left->path, what, then, now));
+            throw ConfigError(fmt::format("--resume: {} began with {}, and this launch has {}",
+                                          left->path, then, now));
     };
-    require_same("version", left->run.tool_version, version_number());
-    require_same("git", left->run.git, git_revision());
-    require_same("a number of ranks of", std::to_string(left->run.ranks.size()),
-                 std::to_string(topology.hosts.size()));
+    require_same("version " + left->run.tool_version, "version " + version_number());
+    require_same("git " + left->run.git, "git " + git_revision());
+    require_same(count(left->run.ranks.size(), "rank"), count(topology.hosts.size(), "rank"));
     record::set_aside(run_.path);
     recorder_ = record::create_results(run_.path);
     run_.run = std::move(left->run);
@@ -146,14 +147,14 @@ void Report::take_over(std::vector<bool>& ended, const session::Topology& topolo
         run_.cases.push_back(std::move(one));
     }
     run_.events.push_back({utc_now(), "resume",
-                           fmt::format("on {}, after {} cases that had ended",
-                                       topology.hosts.front(), run_.cases.size()),
+                           fmt::format("on {}, after {} that ended", topology.hosts.front(),
+                                       count(run_.cases.size(), "case")),
                            0});
     for (const record::Event& event : run_.events) recorder_->event(event);
     record::drop_aside(run_.path);
     if (!options_.is_quiet)
-        fmt::print(stderr, "weightlift: {} goes on after {} cases that have ended\n", run_.path,
-                   run_.cases.size());
+        fmt::print(stderr, "weightlift: {} goes on after {} that ended\n", run_.path,
+                   count(run_.cases.size(), "case"));
 }
 
 void Report::accept_finished() {
@@ -221,7 +222,7 @@ std::string Report::time_left() const {
     if (left == 0) return "";
     const auto seconds = static_cast<long long>(left * seconds_ / work_ + 0.5);
     return seconds >= 60 ? fmt::format("; some {} min left", (seconds + 30) / 60)
-                         : fmt::format("; some {} s left", seconds);
+                         : fmt::format("; some {} s left", std::max(seconds, 1LL));
 }
 
 ExitCode Report::finish() {
@@ -258,9 +259,8 @@ void Report::abandon() noexcept {
             std::filesystem::remove(run_.path + ".part");
             return;
         }
-        fmt::print(stderr,
-                   "weightlift: {}.part keeps the {} cases that have ended; --resume goes on\n",
-                   run_.path, run_.cases.size());
+        fmt::print(stderr, "weightlift: {}.part keeps the {} that ended; --resume goes on\n",
+                   run_.path, count(run_.cases.size(), "case"));
     } catch (const std::exception& error) {
         fmt::print(stderr, "weightlift: {}.part: {}\n", run_.path, error.what());
     }
