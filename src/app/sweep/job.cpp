@@ -1,6 +1,7 @@
 #include "job.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <sstream>
@@ -37,29 +38,65 @@ const std::string& only_value(const Axis& axis) {
     return axis.values.front();
 }
 
-Axis to_axis(const CLI::ConfigItem& item) {
-    Axis axis{item.name, {}};
-    for (std::string value : item.inputs) {
-        // CLI11's reader keeps comments inside of lists, and sees an empty value around a space.
-        if (value.find('#') != std::string::npos)
-            throw ConfigError(
-                fmt::format("{}: a comment inside of a list, or a '#' in a value", item.name));
-        CLI::detail::trim(value);
-        if (!value.empty()) axis.values.push_back(std::move(value));
+/// The same job with each entry on one line, without comments or spaces: CLI11's reader takes none
+/// inside of lists. Lines that it would pass over or read as something else are refused.
+std::string one_line_each(std::string_view toml) {
+    std::string text, line;
+    std::set<std::string> keys;  // of the section
+    std::size_t number = 1;
+    char quote = 0;
+    int depth = 0;
+    const auto refuse = [&](const std::string& what) {
+        throw ConfigError(fmt::format("line {}: {}", number, what));
+    };
+    const auto finish_line = [&] {
+        if (quote != 0) refuse("a text does not end");
+        if (depth > 0 || line.empty()) return;
+        if (line.front() == '[') {
+            keys.clear();
+        } else {
+            const auto equals = line.find('=');
+            if (equals == std::string::npos || equals == 0 || equals + 1 == line.size())
+                refuse(fmt::format("{} is not KEY = VALUE", line));
+            if (!keys.insert(line.substr(0, equals)).second)
+                refuse(fmt::format("{} is there twice", line.substr(0, equals)));
+        }
+        text += line + '\n';
+        line.clear();
+        depth = 0;
+    };
+    for (std::size_t i = 0; i < toml.size(); ++i) {
+        const char c = toml[i];
+        if (c == '\n') {
+            finish_line();
+            ++number;
+        } else if (quote != 0) {
+            if (c == '#') refuse("a '#' inside of a text");
+            if (c == quote) quote = 0;
+            line += c;
+        } else if (c == '#') {
+            i = std::min(toml.find('\n', i), toml.size()) - 1;
+        } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+            if (c == '"' || c == '\'') quote = c;
+            if (c == '[') ++depth;
+            if (c == ']') --depth;
+            line += c;
+        }
     }
+    finish_line();
+    if (depth > 0) refuse("a list does not end");
+    return text;
+}
+
+Axis to_axis(const CLI::ConfigItem& item) {
+    Axis axis{item.name, item.inputs};
+    std::erase(axis.values, "");  // after the last comma of a list
     if (axis.values.empty()) throw ConfigError(fmt::format("{}: has no value", item.name));
     std::set<std::string> seen;
     for (const std::string& value : axis.values)
         if (!seen.insert(value).second)
             throw ConfigError(fmt::format("{}: {} is there twice", item.name, value));
     return axis;
-}
-
-void add_axis(std::vector<Axis>& product, Axis axis) {
-    for (const Axis& earlier : product)
-        if (earlier.name == axis.name)
-            throw ConfigError(fmt::format("{}: is there twice", axis.name));
-    product.push_back(std::move(axis));
 }
 
 /// What a section says, and all else from above.
@@ -78,14 +115,12 @@ std::vector<Axis> inherit(const std::vector<Axis>& above, std::vector<Axis> sect
 }  // namespace
 
 Job parse_job(std::string_view toml) {
-    std::istringstream stream{std::string(toml)};
+    std::istringstream stream(one_line_each(toml));
     Job job;
     std::vector<Axis> above;
     std::vector<std::vector<Axis>> sections;
     for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(stream)) {
         const bool is_above = item.parents.empty();
-        if (item.name.starts_with('['))
-            throw ConfigError(fmt::format("{}: a section stands alone on its line", item.name));
         if (!is_above && (item.parents.size() > 1 || item.parents.front() != kSection))
             throw ConfigError(
                 fmt::format("[{}]: the only sections are [[cases]]", item.fullname()));
@@ -95,7 +130,7 @@ Job parse_job(std::string_view toml) {
             throw ConfigError(fmt::format("{}: is no part of a job", item.name));
         Axis axis = to_axis(item);
         if (!is_among(item.name, kOfTheSweep)) {
-            add_axis(is_above ? above : sections.back(), std::move(axis));
+            (is_above ? above : sections.back()).push_back(std::move(axis));
             continue;
         }
         if (!is_above)
