@@ -2,7 +2,7 @@
 # Sets up and builds one kind of build folder: jobs/build.sh KIND PARTS [TARGET…]
 #   KIND   release | debug | asan | tsan: builds in build/KIND; or deps: only sets up
 #   PARTS  core, or a comma-separated list of tests, bench, lint, verbs (RDMA), lab (a virtual machine
-#          with software RDMA devices), browser: what must be there besides the core
+#          with software RDMA devices), browser, slurm: what must be there besides the core
 # Where something is missing, installs it by apt-get, as root or by a sudo that asks no password;
 # otherwise says in one sentence what is missing, and exits with status 2.
 set -euo pipefail
@@ -24,6 +24,7 @@ GTest|libgtest-dev|gtest-devel|googletest
 benchmark|libbenchmark-dev|google-benchmark-devel|benchmark
 h5py|python3-h5py python3-numpy python3-pandas|python3-h5py python3-pandas|py-h5py py-pandas
 chromium|chromium fonts-dejavu-core|chromium|
+slurm|slurm-wlm munge libpmix2 iproute2 python3 shellcheck|slurm-slurmctld slurm-slurmd munge pmix iproute python3 ShellCheck|slurm munge openpmix iproute2 python shellcheck
 clang-format|clang-format-14|clang-tools-extra|llvm
 clang-tidy|clang-tidy-16|clang-tools-extra|llvm
 Verbs|libibverbs-dev libhwloc-dev ibverbs-providers|rdma-core-devel hwloc-devel|rdma-core hwloc
@@ -88,6 +89,13 @@ recent_cmake || tools+=(cmake)
 if has_part lint; then
     command -v clang-format-14 clang-format >/dev/null || tools+=(clang-format)
     command -v clang-tidy-{16,17,18} >/dev/null || tools+=(clang-tidy)
+fi
+if has_part slurm; then
+    (PATH=$PATH:/usr/sbin:/sbin
+     for tool in slurmctld slurmd sbatch munged ip python3 shellcheck; do
+         command -v $tool >/dev/null || exit 1
+     done
+     ldconfig -p | grep -q 'libpmix\.so') || tools+=(slurm)
 fi
 if has_part browser; then
     command -v chromium chromium-browser >/dev/null || tools+=(chromium)

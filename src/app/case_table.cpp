@@ -24,13 +24,23 @@ std::string ratio(std::uint64_t part, std::uint64_t whole) {
     return fmt::format("{:.2f}", static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::vector<std::string> row_of(const CaseRecord& one, const Summary& s) {
+bool has_failed(const CaseRecord& one) { return one.outcome && one.outcome->exit_code != 0; }
+
+/// A case with a wrong iteration, or that failed, has no bandwidth that could be called its own.
+bool is_right(const CaseRecord& one, const Summary& s) { return s.wrong == 0 && !has_failed(one); }
+
+std::string name_of(const CaseRecord& one, bool is_repeated) {
+    return one.info.key + (is_repeated ? fmt::format(" #{}", one.info.repetition) : "");
+}
+
+std::vector<std::string> row_of(const CaseRecord& one, const Summary& s, bool is_repeated) {
     const auto& info = one.info;
-    // A case with a wrong iteration has no bandwidth that could be called its own.
-    const bool is_right = s.wrong == 0;
+    const bool is_right = app::is_right(one, s);
     const double line = static_cast<double>(info.line_rate);
-    return {info.key + (record::worst_clock(one.samples) > record::kClockLimit ? " *" : ""),
-            human_bytes(info.bytes),
+    return {name_of(one, is_repeated) +
+                (record::worst_clock(one.samples) > record::kClockLimit ? " *" : "") +
+                (has_failed(one) ? " (failed)" : ""),
+            info.bytes > 0 ? human_bytes(info.bytes) : "-",
             std::to_string(s.iterations),
             show_ms(s.first_ns),
             show_ms(s.min_ns),
@@ -78,6 +88,13 @@ std::string nic_lines(const std::vector<record::NicRow>& rows, const std::vector
     return text;
 }
 
+std::string clock_note(double worst) {
+    return worst > 0.01
+               ? fmt::format("* clock error or release skew reaches {:.0f} % of the time\n",
+                             100 * worst)
+               : "";
+}
+
 std::string footer(const CaseRecord& one, const Summary& s, const std::vector<RankInfo>& ranks) {
     std::string text;
     const auto is_slowest = [&](const RankInfo& r) { return r.rank == s.slowest_rank; };
@@ -111,10 +128,7 @@ std::string footer(const CaseRecord& one, const Summary& s, const std::vector<Ra
                 break;
             }
     }
-    if (const double worst = record::worst_clock(one.samples); worst > record::kClockLimit)
-        text += fmt::format("* clock error or release skew reaches {:.0f} % of the time\n",
-                            100 * worst);
-    return text;
+    return text + clock_note(record::worst_clock(one.samples));
 }
 
 }  // namespace
@@ -124,12 +138,20 @@ std::string case_table(const std::vector<CaseRecord>& cases, const std::vector<R
         {"case", "bytes", "iters", "first", "min", "p50", "p99", "max", "algbw", "portbw", "%line",
          "floor", "x floor", "#wrong"},
         {"", "", "", "ms", "ms", "ms", "ms", "ms", "GB/s", "GB/s", "", "ms", "", ""}};
+    const bool is_repeated = std::any_of(
+        cases.begin(), cases.end(), [](const CaseRecord& one) { return one.info.repetition > 0; });
     std::string footers;
+    double worst = 0;
     for (const CaseRecord& one : cases) {
         const Summary summary = record::summarize(one.info, one.samples);
-        rows.push_back(row_of(one, summary));
-        footers += footer(one, summary, ranks);
+        rows.push_back(row_of(one, summary, is_repeated));
+        worst = std::max(worst, record::worst_clock(one.samples));
+        if (cases.size() == 1) footers += footer(one, summary, ranks);
+        if (has_failed(one))
+            footers += fmt::format("failed with {}: {}: {}\n", one.outcome->exit_code,
+                                   name_of(one, is_repeated), one.outcome->reason);
     }
+    if (cases.size() > 1) footers += clock_note(worst);
     return align(rows) + footers;
 }
 
@@ -160,10 +182,20 @@ std::string case_json(const record::RunRecord& run) {
             {"p50_ns", number(s.p50_ns)},
             {"p99_ns", number(s.p99_ns)},
             {"max_ns", number(s.max_ns)},
-            {"algbw_bytes_per_s", s.algbw > 0 && s.wrong == 0 ? Json(s.algbw) : Json(nullptr)},
-            {"portbw_bytes_per_s", s.portbw > 0 && s.wrong == 0 ? Json(s.portbw) : Json(nullptr)},
+            {"algbw_bytes_per_s", s.algbw > 0 && is_right(one, s) ? Json(s.algbw) : Json(nullptr)},
+            {"portbw_bytes_per_s",
+             s.portbw > 0 && is_right(one, s) ? Json(s.portbw) : Json(nullptr)},
             {"floor_ns", number(one.info.floor_ns)},
             {"slowest_rank", s.slowest_rank >= 0 ? Json(s.slowest_rank) : Json(nullptr)}};
+        if (!one.info.settings.empty()) {
+            item["settings"] = one.info.settings;
+            item["repetition"] = one.info.repetition;
+        }
+        if (one.outcome) {
+            item["status"] = one.outcome->status;
+            item["exit_code"] = one.outcome->exit_code;
+            item["reason"] = one.outcome->reason;
+        }
         Json times = Json::array();
         for (const Sample& sample : one.samples)
             if (!sample.warmup) times.push_back(sample.time_ns);

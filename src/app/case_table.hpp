@@ -10,8 +10,8 @@
 
 namespace weightlift::app {
 
-/// Header and one row per case, with footers: slowest rank, transports and their bytes,
-/// verification, clock warnings.
+/// Header and one row per case, with footers. Of a single case: slowest rank, transports and their
+/// bytes, verification, clock warning. Of several: what failed and why.
 [[nodiscard]] std::string case_table(const std::vector<record::CaseRecord>& cases,
                                      const std::vector<record::RankInfo>& ranks);
 

@@ -15,6 +15,8 @@ using Arguments = std::vector<std::string>;
 #if WEIGHTLIFT_WITH_MPI
 /// Prints its own errors: with MPI, one rank speaks for all.
 [[nodiscard]] int run_push(const Arguments& arguments, int* argc, char*** argv);
+/// As run_push.
+[[nodiscard]] int run_sweep(const Arguments& arguments, int* argc, char*** argv);
 /// Initializes MPI only where a launcher started it.
 [[nodiscard]] int run_doctor(const Arguments& arguments, int* argc, char*** argv);
 #endif

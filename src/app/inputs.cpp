@@ -8,6 +8,7 @@
 #include "weightlift/model/config.hpp"
 
 #include "catalog.hpp"
+#include "one_tensor.hpp"
 
 namespace weightlift::app {
 
@@ -42,6 +43,7 @@ std::vector<layout::RolloutConfig> rollout_groups(const std::vector<std::string>
 Scene load_scene(const SceneOptions& options, std::optional<int> launched) {
     if (options.trainer.empty()) throw ConfigError("--trainer is missing (e.g. --trainer tp=8)");
     if (options.rollouts.empty()) throw ConfigError("--rollout is missing (e.g. --rollout tp=16)");
+    if (is_one_tensor(options.model)) return make_one_tensor(options, launched);
     const bool rollout_file = options.rollouts.size() == 1 && is_file(options.rollouts.front());
     const bool trainer_file = is_file(options.trainer);
 

@@ -12,7 +12,7 @@ namespace weightlift::app {
 
 /// As given on the command line (push, plan).
 struct SceneOptions {
-    std::string model;  ///< shipped name or path; may be empty with two layout files
+    std::string model;  ///< shipped name, path or tensor:SIZE; may be empty with two layout files
     std::optional<std::uint64_t> layers;
     bool with_mtp = false;
     std::string dtype;                  ///< empty: the config's

@@ -15,6 +15,14 @@ void abort_all(const mpi::Communicator& world, ExitCode code, const std::string&
     world.abort(code);
 }
 
+void require_whole_world(const mpi::Communicator& world) {
+    if (const int launched = mpi::launcher_world_size(); launched > world.size())
+        throw ConfigError(
+            fmt::format("the launcher started {} tasks, but MPI sees a world of {}: "
+                        "this program's MPI is not the launcher's",
+                        launched, world.size()));
+}
+
 int run_on_ranks(int* argc, char*** argv, std::chrono::nanoseconds timeout,
                  const std::function<int(mpi::Communicator&, mpi::Watchdog&)>& body) {
     mpi::Watchdog watchdog;

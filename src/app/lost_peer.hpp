@@ -15,6 +15,9 @@ namespace weightlift::app {
 [[noreturn]] void abort_all(const mpi::Communicator& world, ExitCode code,
                             const std::string& message);
 
+/// ConfigError where the launcher started more tasks than are in this world: its MPI is another.
+void require_whole_world(const mpi::Communicator& world);
+
 /// MPI_Init, `body`, MPI_Finalize: `body`'s code. A peer that is lost at the very end costs at most
 /// `timeout`.
 [[nodiscard]] int run_on_ranks(

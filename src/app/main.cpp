@@ -15,6 +15,7 @@ constexpr const char* kUsage =
 
 usage:
   mpirun -n RANKS weightlift push --model MODEL --trainer tp=8 --rollout tp=16 [flags]
+  mpirun -n RANKS weightlift sweep JOB.toml [--resume] [--dry-run]   many cases, one launch, one file
   weightlift plan --model MODEL --trainer … --rollout … [flags]    what would be pushed, no MPI needed
   weightlift show FILE [--brief] [--allow-partial]                 print a results file
   weightlift compare BASE NEW [--threshold 5%]                     is NEW slower; each a file, a folder or a quoted glob
@@ -44,14 +45,15 @@ int dispatch(int argc, char** argv) {
     if (all.front() == "report") return app::run_report(arguments);
     if (all.front() == "show") return app::run_show(arguments);
 #if WEIGHTLIFT_WITH_MPI
+    if (all.front() == "sweep") return app::run_sweep(arguments, &argc, &argv);
     if (all.front() == "push") return app::run_push(arguments, &argc, &argv);
     if (all.front() == "doctor") return app::run_doctor(arguments, &argc, &argv);
 #else
-    if (all.front() == "push" || all.front() == "doctor")
+    if (all.front() == "push" || all.front() == "sweep" || all.front() == "doctor")
         throw ConfigError(fmt::format(
             "{} needs MPI, and this build has none (WEIGHTLIFT_WITH_MPI=OFF)", all.front()));
 #endif
-    constexpr std::string_view kCommands[] = {"push",   "plan",   "show",   "compare",
+    constexpr std::string_view kCommands[] = {"push",   "sweep",  "plan",   "show",     "compare",
                                               "report", "doctor", "--help", "--version"};
     throw ConfigError(fmt::format("unknown command '{}'{}", all.front(),
                                   app::suggestion(all.front(), kCommands)));

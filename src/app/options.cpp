@@ -25,7 +25,8 @@ std::string suggest_flag(const CLI::App& app, const char* prefix, const std::str
 
 void add_scene_options(CLI::App& app, SceneOptions& options) {
     app.add_option("--model", options.model,
-                   "config.json of Hugging Face, or a shipped name (deepseek-v2-lite, …)");
+                   "config.json of Hugging Face, a shipped name (deepseek-v2-lite, …), or "
+                   "tensor:SIZE, one tensor cut by rows");
     app.add_option_function<std::string>(
         "--layers",
         [&options](const std::string& text) {
@@ -77,7 +78,7 @@ Parsed parse_arguments(CLI::App& app, const std::vector<std::string>& arguments)
     if (first.empty() || first.front() != '-')
         throw ConfigError(fmt::format("unexpected argument '{}'", first));
     const std::string flag = first.substr(0, first.find('='));
-    throw ConfigError(fmt::format("unknown flag {}{}", flag, suggest_flag(app, "--", flag)));
+    throw UnknownFlag(fmt::format("unknown flag {}{}", flag, suggest_flag(app, "--", flag)));
 }
 
 }  // namespace weightlift::app

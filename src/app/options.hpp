@@ -6,12 +6,20 @@
 
 #include <CLI/CLI.hpp>
 
+#include "weightlift/base/error.hpp"
+
 #include "inputs.hpp"
 
 namespace weightlift::app {
 
 /// Adds --model, --layers, --mtp, --dtype, --trainer, --rollout and --config.
 void add_scene_options(CLI::App& app, SceneOptions& options);
+
+/// No command has such a flag; the text names the nearest that it has.
+class UnknownFlag : public ConfigError {
+public:
+    using ConfigError::ConfigError;
+};
 
 enum class Parsed { Run, HelpShown };
 

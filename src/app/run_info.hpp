@@ -6,12 +6,11 @@
 
 #include "weightlift/record/run_record.hpp"
 
-#include "commands.hpp"
-
 namespace weightlift::app {
 
-/// `results_path` is only asked for its file system. Environment variables by allow-list.
-[[nodiscard]] record::RunInfo make_run_info(const Arguments& arguments, const std::string& labels,
+/// `command` is what was given to the program; `results_path` is only asked for its file system.
+/// Environment variables by allow-list.
+[[nodiscard]] record::RunInfo make_run_info(const std::string& command, const std::string& labels,
                                             const std::string& results_path);
 
 /// The path to write to: `output` with %j replaced (ConfigError outside a Slurm job), or the

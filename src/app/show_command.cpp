@@ -81,6 +81,10 @@ int run_show(const Arguments& arguments) {
                run.finished_utc.empty() ? "" : fmt::format(", finished {}", run.finished_utc));
     fmt::print("command   {}\n\n", run.run.command_line);
     for (const auto& one : run.cases) {
+        // Of the many cases of a sweep only where all is asked for.
+        if (run.cases.size() > 1 && !all_iterations) break;
+        if (run.cases.size() > 1)
+            fmt::print("{}, repetition {}\n", one.info.key, one.info.repetition);
         fmt::print("plan {:016x}: {} transfers, {} copies, verify {}; {} iterations finished\n",
                    one.info.plan_digest, one.info.transfers, one.info.copies, one.info.verify,
                    std::count_if(one.samples.begin(), one.samples.end(),

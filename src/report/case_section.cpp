@@ -69,7 +69,7 @@ std::string iterations(const Entry& entry) {
             s.version, s.warmup ? "warm-up" : "", datum(ms_cell(s.time_ns)),
             datum(ms_cell(s.closed_ns)), datum(ms_cell(s.clock_error_ns)),
             datum(ms_cell(s.release_skew_ns)), record::show_check(s.validity),
-            last ? escape(rank_label(*entry.run, *last)) : "-");
+            last ? escape(rank_label(entry, *last)) : "-");
     }
     out += "</tbody></table></div>\n";
     if (samples.size() > kListed)
@@ -106,7 +106,7 @@ std::string nics(const Entry& entry) {
         "</thead><tbody>\n";
     for (const record::NicRow& nic : rows)
         out += fmt::format("<tr><td class=\"left\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                           escape(rank_label(*entry.run, static_cast<std::size_t>(nic.rank))),
+                           escape(rank_label(entry, static_cast<std::size_t>(nic.rank))),
                            escape(nic.nic), datum(bytes_cell(nic.completed)),
                            nic.counted == kNotMeasured ? "N/A" : datum(bytes_cell(nic.counted)));
     return out + "</tbody></table></details>\n";
@@ -131,6 +131,7 @@ std::string plan_line(const record::CaseInfo& info) {
 }
 
 std::string in_short(const Entry& entry) {
+    if (has_failed(entry)) return "failed";
     if (!is_right(entry)) return "wrong data";
     if (entry.summary.iterations == 0) return "no push that counts";
     return fmt::format("{} ms, {} GB/s", record::show_ms(entry.summary.p50_ns),
@@ -153,9 +154,9 @@ std::string case_section(const Group& group, std::size_t number, bool has_many_f
         out += fmt::format(
             "<div class=\"panel\" style=\"--mine:{}\" data-file=\"{}\" data-case=\"{}\">\n",
             file_colour(entry.file), entry.file, entry.number);
-        if (has_many_files)
-            out += fmt::format("<h3>{} <span class=\"path\">{}</span></h3>\n",
-                               file_badge(entry.file), escape(entry.run->path));
+        if (has_many_files || group.entries.size() > 1)
+            out += fmt::format("<h3>{} <span class=\"path\">{}</span></h3>\n", entry_badge(entry),
+                               escape(entry.run->path));
         out += plan_line(entry.one->info) + fingerprints(*entry.one);
         out += "<div class=\"parts\"><div><h4>Time per iteration</h4>\n" + time_chart(entry, top) +
                iterations(entry);

@@ -72,11 +72,14 @@ Cell count_cell(std::uint64_t count) { return {std::to_string(count), std::to_st
 Cell bytes_cell(Bytes bytes) { return {human_bytes(bytes), std::to_string(bytes)}; }
 
 std::string slowest_text(const Entry& entry) {
+    if (has_failed(entry))
+        return fmt::format("failed, exit code {}: {}", entry.one->outcome->exit_code,
+                           entry.one->outcome->reason);
     const record::Summary& s = entry.summary;
     if (s.slowest_rank < 0) return "-";
     return fmt::format("{}: {:.2f} × median, in {} of {} iterations",
-                       rank_label(*entry.run, static_cast<std::size_t>(s.slowest_rank)),
-                       s.slowest_ratio, s.slowest_count, s.iterations);
+                       rank_label(entry, static_cast<std::size_t>(s.slowest_rank)), s.slowest_ratio,
+                       s.slowest_count, s.iterations);
 }
 
 }  // namespace weightlift::report

@@ -37,4 +37,9 @@ std::string file_badge(std::size_t file) {
                        file_label(file));
 }
 
+std::string entry_badge(const Entry& entry) {
+    const std::uint64_t repetition = entry.one->info.repetition;
+    return file_badge(entry.file) + (repetition > 0 ? fmt::format(" #{}", repetition) : "");
+}
+
 }  // namespace weightlift::report

@@ -17,6 +17,8 @@ namespace weightlift::report {
                               std::string_view tag = "td");
 /// Letter of a file in its colour.
 [[nodiscard]] std::string file_badge(std::size_t file);
+/// The same, with the number of a repetition within the file.
+[[nodiscard]] std::string entry_badge(const Entry& entry);
 /// One of the page's colours, as a CSS value; they repeat.
 [[nodiscard]] std::string file_colour(std::size_t file);
 

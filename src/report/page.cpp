@@ -24,7 +24,7 @@ std::string plural(std::size_t n, const char* noun) {
 
 /// What a reader must know before any number.
 std::string verdict(const Study& study) {
-    std::size_t cases = 0, wrong = 0, unchecked = 0, empty = 0, unfinished = 0;
+    std::size_t cases = 0, wrong = 0, failed = 0, unchecked = 0, empty = 0, unfinished = 0;
     for (const record::RunRecord& run : study.runs)
         if (run.status != "complete") ++unfinished;
     for (const Group& group : study.groups)
@@ -32,6 +32,8 @@ std::string verdict(const Study& study) {
             ++cases;
             if (entry.summary.wrong > 0)
                 ++wrong;
+            else if (has_failed(entry))
+                ++failed;
             else if (entry.one->samples.empty())
                 ++empty;
             else if (!record::is_checked(entry.one->samples))
@@ -43,9 +45,10 @@ std::string verdict(const Study& study) {
     if (unfinished > 0)
         bad.push_back(
             fmt::format("{} of {} did not complete", unfinished, plural(study.runs.size(), "run")));
+    if (failed > 0) bad.push_back(plural(failed, "case") + " failed");
     if (empty > 0) bad.push_back(plural(empty, "case") + " without a finished push");
     if (unchecked > 0) bad.push_back(plural(unchecked, "case") + " not checked");
-    const std::size_t right = cases - wrong - unchecked - empty;
+    const std::size_t right = cases - wrong - failed - unchecked - empty;
     if (right > 0) good.push_back(plural(right, "case") + " with every checked push right");
     std::string out = "<p>" + escape(plural(study.runs.size(), "file")) + ".";
     if (!bad.empty())

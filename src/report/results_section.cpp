@@ -48,10 +48,11 @@ std::string results_section(const Study& study) {
     const bool is_compared =
         std::any_of(study.groups.begin(), study.groups.end(),
                     [](const Group& group) { return group.entries.size() > 1; });
+    const bool has_badges = has_many_files || is_compared;
     std::string out =
         "<section id=\"results\"><h2>Results</h2>\n<div class=\"scroll\"><table class=\"results\">"
         "<thead><tr><th></th><th class=\"left\">case</th>";
-    if (has_many_files) out += "<th></th>";
+    if (has_badges) out += "<th></th>";
     for (const ResultColumn& column : result_columns())
         out += fmt::format("<th title=\"{}\">{}<small>{}</small></th>", escape(column.definition),
                            escape(column.name), escape(column.unit));
@@ -72,7 +73,7 @@ std::string results_section(const Study& study) {
                              "<td>{0}</td><td class=\"key\"><a href=\"#case{0}\">{1}</a>{2}</td>",
                              number, escape(group.name), is_marked ? " *" : "")
                        : fmt::format("<td></td><td class=\"key\">{}</td>", is_marked ? "*" : "");
-            if (has_many_files) out += "<td>" + file_badge(entry.file) + "</td>";
+            if (has_badges) out += "<td class=\"left\">" + entry_badge(entry) + "</td>";
             for (const ResultColumn& column : result_columns())
                 out += fmt::format("<td data-field=\"{}\">{}</td>", column.field,
                                    datum(column.cell(entry)));

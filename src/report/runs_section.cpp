@@ -30,21 +30,29 @@ std::string outcome_class(const RunRecord& run) {
 std::string run_row(const RunRecord& run, std::size_t file, bool has_labels) {
     std::set<std::string> hosts, nics, gpus;
     std::size_t trainers = 0, engines = 0;
+    bool plays_roles = false;
     for (const RankInfo& rank : run.run.ranks) {
         hosts.insert(rank.host);
         if (!rank.nic.empty()) nics.insert(rank.nic);
         if (!rank.gpu_uuid.empty()) gpus.insert(rank.gpu_uuid);
         if (rank.role == "trainer") ++trainers;
+        // In a sweep each case has roles of its own.
+        plays_roles = plays_roles || rank.role == "trainer" || rank.role == "rollout";
         engines = std::max(engines, static_cast<std::size_t>(std::max(0, rank.engine + 1)));
     }
-    const std::size_t rollouts = run.run.ranks.size() - trainers;
+    const std::size_t all = run.run.ranks.size(), rollouts = all - trainers;
+    const std::string roles =
+        plays_roles
+            ? fmt::format("{} trainer{}, {} rollout{} in {} engine{}", trainers,
+                          trainers == 1 ? "" : "s", rollouts, rollouts == 1 ? "" : "s", engines,
+                          engines == 1 ? "" : "s")
+            : fmt::format("{} rank{}, {} cases", all, all == 1 ? "" : "s", run.cases.size());
     return fmt::format(
-        R"(<tr><td>{}</td><td class="path">{}</td><td class="{}">{}{}</td><td>{}</td><td>{} trainer{}, {} rollout{} in {} engine{}</td><td>{}</td><td>{}</td><td>{}</td><td>{} <small>{}</small></td>{}</tr>)"
+        R"(<tr><td>{}</td><td class="path">{}</td><td class="{}">{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{} <small>{}</small></td>{}</tr>)"
         "\n",
         file_badge(file), escape(run.path), outcome_class(run), escape(run.status),
         run.exit_code > 0 ? fmt::format(", exit code {}", run.exit_code) : "",
-        escape(run.run.created_utc), trainers, trainers == 1 ? "" : "s", rollouts,
-        rollouts == 1 ? "" : "s", engines, engines == 1 ? "" : "s", escape(short_list(hosts)),
+        escape(run.run.created_utc), roles, escape(short_list(hosts)),
         gpus.empty() ? "none" : std::to_string(gpus.size()), escape(short_list(nics)),
         escape(run.run.tool_version), escape(run.run.git),
         has_labels ? "<td>" + escape(run.run.labels) + "</td>" : "");

@@ -81,8 +81,8 @@ std::string file_label(std::size_t file) {
     return file < 26 ? std::string(1, static_cast<char>('A' + file)) : std::to_string(file + 1);
 }
 
-std::string rank_label(const record::RunRecord& run, std::size_t rank) {
-    const auto& ranks = run.run.ranks;
+std::string rank_label(const Entry& entry, std::size_t rank) {
+    const auto& ranks = entry.one->ranks.empty() ? entry.run->run.ranks : entry.one->ranks;
     const auto found = std::find_if(ranks.begin(), ranks.end(), [&](const record::RankInfo& r) {
         return std::cmp_equal(r.rank, rank);
     });

@@ -30,9 +30,15 @@ struct Study {
 
 /// "A" … "Z", then "27" …
 [[nodiscard]] std::string file_label(std::size_t file);
-/// "rank 17, n042, mlx5_3"
-[[nodiscard]] std::string rank_label(const record::RunRecord& run, std::size_t rank);
-/// No bandwidth is shown as valid for a case with wrong data.
-[[nodiscard]] inline bool is_right(const Entry& entry) { return entry.summary.wrong == 0; }
+/// "rank 17, n042, mlx5_3"; of a sweep, ranks are numbered within the case.
+[[nodiscard]] std::string rank_label(const Entry& entry, std::size_t rank);
+/// Of a sweep, whose other cases went on.
+[[nodiscard]] inline bool has_failed(const Entry& entry) {
+    return entry.one->outcome && entry.one->outcome->exit_code != 0;
+}
+/// No bandwidth is shown as valid for a case that failed or has wrong data.
+[[nodiscard]] inline bool is_right(const Entry& entry) {
+    return entry.summary.wrong == 0 && !has_failed(entry);
+}
 
 }  // namespace weightlift::report

@@ -57,7 +57,7 @@ std::string title_of(const Entry& entry, const Point& point) {
     const auto last = record::last_rank(sample);
     return fmt::format("push {}{}: {} ms, {}{}", point.first + 1, sample.warmup ? " (warm-up)" : "",
                        record::show_ms(sample.time_ns), record::show_check(sample.validity),
-                       last ? "; last was " + rank_label(*entry.run, *last) : "");
+                       last ? "; last was " + rank_label(entry, *last) : "");
 }
 
 std::string line(const char* name, double x1, double y1, double x2, double y2) {
@@ -91,7 +91,7 @@ std::string last_ranks(const Entry& entry, const Axis& x) {
                 R"(<circle class="rank" cx="{:.1f}" cy="{:.1f}" r="2"><title>push {}: {}</title></circle>)"
                 "\n",
                 x(static_cast<double>(i + 1)), y(static_cast<double>(*last)), i + 1,
-                escape(rank_label(*entry.run, *last)));
+                escape(rank_label(entry, *last)));
     return out;
 }
 

@@ -23,23 +23,6 @@ def shared_memory():
     return {name for name in os.listdir("/dev/shm") if not name.startswith(OPEN_MPI_SEGMENTS)}
 
 
-def ranks_of(mpirun_pid):
-    """Processes of the job by rank, for as long as they live."""
-    ranks = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                parent = int(file.read().rpartition(")")[2].split()[1])
-            if parent != mpirun_pid:
-                continue
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
-            ranks[int(variables[b"OMPI_COMM_WORLD_RANK"])] = int(pid)
-        except (FileNotFoundError, ProcessLookupError, KeyError):
-            continue  # ended in between, or is not a rank yet
-    return ranks
-
-
 @launch.needs_mpi
 class Fault(unittest.TestCase):
     def setUp(self):
@@ -173,7 +156,7 @@ class Fault(unittest.TestCase):
             with self.subTest(rank=rank):
                 job = self.start_long_push()
                 seen = self.wait_for_iterations(job, 5)
-                ranks = ranks_of(job.pid)
+                ranks = launch.ranks_of(job.pid)
                 self.assertEqual(sorted(ranks), [0, 1, 2])
                 os.kill(ranks[rank], signal.SIGKILL)
                 self.assertEqual(job.wait(timeout=30), KILLED)

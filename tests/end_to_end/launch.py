@@ -81,3 +81,20 @@ def mpirun_mixed(*groups, env=None, cwd=None, deadline=60):
     for number, (ranks, arguments) in enumerate(groups):
         line += ([":"] if number else []) + ["-n", str(ranks), PROGRAM, *map(str, arguments)]
     return _finish(line, env, cwd, deadline)
+
+
+def ranks_of(mpirun_pid):
+    """Processes of the job by rank, for as long as they live."""
+    ranks = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            if parent != mpirun_pid:
+                continue
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
+            ranks[int(variables[b"OMPI_COMM_WORLD_RANK"])] = int(pid)
+        except (FileNotFoundError, ProcessLookupError, KeyError):
+            continue  # ended in between, or is not a rank yet
+    return ranks

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct CaseRecord {
     std::vector<FingerprintRow> fingerprints;
     std::vector<TrafficRow> traffic;
     std::vector<NicRow> nics;
+    std::vector<RankInfo> ranks;         ///< where they differ from the run's
+    std::optional<CaseOutcome> outcome;  ///< absent: the run's, or the case has not ended
 };
 
 struct RunRecord {

@@ -27,7 +27,12 @@ public:
     virtual void fingerprints(int case_number, std::span<const FingerprintRow> rows) = 0;
     virtual void traffic(int case_number, std::span<const TrafficRow> rows) = 0;
     virtual void nics(int case_number, std::span<const NicRow> rows) = 0;
-    /// status: complete or failed. Writes summary and status, closes, syncs and gives the file its
+    /// Who played what in this case, where cases of one run differ in it.
+    virtual void case_ranks(int case_number, std::span<const RankInfo> rows) = 0;
+    /// This case takes no more. On disk when it returns, with all that was said of it: a run killed
+    /// later keeps it as a case that has ended. Without it, finish() ends the case.
+    virtual void end_case(int case_number, const CaseOutcome& outcome) = 0;
+    /// status: complete, failed or aborted. Writes summary and status, closes, syncs and gives the file its
     /// name.
     virtual void finish(std::string_view status, ExitCode exit_code) = 0;
 

@@ -73,6 +73,17 @@ struct CaseInfo {
     std::uint64_t plan_digest = 0;
     std::uint64_t floor_ns = kNotMeasured;
     std::uint64_t line_rate = kNotMeasured;  ///< bytes per second of the busiest port, where known
+    /// Of a case of a sweep: its line of the job, by which --resume knows it again, and which of
+    /// the job's repetitions it is (from 0). All repetitions are of one launch.
+    std::string settings;
+    std::uint64_t repetition = 0;
+};
+
+/// How a case of a sweep ended.
+struct CaseOutcome {
+    std::string status;  ///< complete, failed
+    std::int32_t exit_code = 0;
+    std::string reason;  ///< of a failure
 };
 
 /// One iteration. rank_* have one entry per MPI rank.

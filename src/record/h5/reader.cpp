@@ -67,6 +67,16 @@ CaseRecord read_case(hid_t file, const CaseInfo& info, std::size_t number, bool 
     if (const std::string key = read_text(group.get(), "case");
         key != bounded_text(info.key, kTextLimit))
         malformed(group.get(), fmt::format("is of case {}, not {}", key, info.key));
+    if (has_attribute(group.get(), "settings")) {
+        record.info.settings = read_text(group.get(), "settings");
+        const std::int64_t repetition = read_integer(group.get(), "repetition");
+        if (repetition < 0)
+            malformed(group.get(), fmt::format("has the repetition {}", repetition));
+        record.info.repetition = static_cast<std::uint64_t>(repetition);
+    }
+    if (has_attribute(group.get(), "status"))
+        record.outcome = {read_text(group.get(), "status"), read_int(group.get(), "exit_code"),
+                          read_text(group.get(), "reason")};
     record.setup_ns = read_setup(group.get());
     record.samples = read_samples(group.get(), partial);
     // Absent in a file that was not finished, and where there was nothing to say.
@@ -80,6 +90,7 @@ CaseRecord read_case(hid_t file, const CaseInfo& info, std::size_t number, bool 
     read_rows("fingerprints", record.fingerprints, kFingerprintColumns);
     read_rows("traffic", record.traffic, kTrafficColumns);
     read_rows("nics", record.nics, kNicColumns);
+    read_rows("case_ranks", record.ranks, kRankColumns);
     return record;
 }
 

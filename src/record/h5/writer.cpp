@@ -61,6 +61,11 @@ public:
             const Handle samples = open_group(file, "samples");
             const Handle group = create_group(samples.get(), name.c_str());
             write_text(group.get(), "case", info.key);
+            if (!info.settings.empty()) {
+                write_text(group.get(), "settings", info.settings);
+                write_integer(group.get(), "repetition",
+                              narrow<std::int64_t>(info.repetition, "repetition"));
+            }
             create_samples(group.get(), ranks, setup_ns);
         });
         adopt_staging();
@@ -106,8 +111,28 @@ public:
         case_at(case_number).nics.emplace(rows.begin(), rows.end());
     }
 
+    void case_ranks(int case_number, std::span<const RankInfo> rows) override {
+        WEIGHTLIFT_ENSURES(!case_at(case_number).case_ranks);
+        case_at(case_number).case_ranks.emplace(rows.begin(), rows.end());
+    }
+
+    void end_case(int case_number, const CaseOutcome& outcome) override {
+        Case& entry = case_at(case_number);
+        WEIGHTLIFT_ENSURES(!entry.has_ended);
+        change_file([&](hid_t file) {
+            write_details(file, case_number);
+            const Handle samples = open_group(file, "samples");
+            const Handle group = open_group(samples.get(), std::to_string(case_number).c_str());
+            write_text(group.get(), "status", outcome.status);
+            write_integer(group.get(), "exit_code", outcome.exit_code);
+            write_text(group.get(), "reason", outcome.reason);
+        });
+        adopt_staging();
+        entry.has_ended = true;
+    }
+
     void finish(std::string_view status, ExitCode exit_code) override {
-        WEIGHTLIFT_ENSURES(status == "complete" || status == "failed");
+        WEIGHTLIFT_ENSURES(status == "complete" || status == "failed" || status == "aborted");
         change_file([&](hid_t file) {
             write_outcome(file);
             write_text(file, "status", status);
@@ -126,6 +151,8 @@ private:
         std::optional<std::vector<FingerprintRow>> fingerprints{};
         std::optional<std::vector<TrafficRow>> traffic{};
         std::optional<std::vector<NicRow>> nics{};
+        std::optional<std::vector<RankInfo>> case_ranks{};
+        bool has_ended = false;                    ///< the four above are in the file
         std::optional<SampleAppender> appender{};  ///< open while the file is, once needed
     };
 
@@ -161,22 +188,30 @@ private:
         const Handle events = create_table(file, "events", format, 0, 1, no_event.data());
     }
 
+    /// Row lists of one case, each a table named after it.
+    template <class Row, std::size_t N>
+    static void write_rows_of(hid_t file, const char* folder, int number,
+                              const Column<Row> (&columns)[N],
+                              const std::optional<std::vector<Row>>& rows) {
+        const Handle group =
+            has_link(file, folder) ? open_group(file, folder) : create_group(file, folder);
+        if (rows) write_table<Row>(group.get(), std::to_string(number).c_str(), columns, *rows);
+    }
+
+    void write_details(hid_t file, int number) {
+        const Case& entry = case_at(number);
+        write_rows_of(file, "fingerprints", number, kFingerprintColumns, entry.fingerprints);
+        write_rows_of(file, "traffic", number, kTrafficColumns, entry.traffic);
+        write_rows_of(file, "nics", number, kNicColumns, entry.nics);
+        if (entry.case_ranks)
+            write_rows_of(file, "case_ranks", number, kRankColumns, entry.case_ranks);
+    }
+
     void write_outcome(hid_t file) {
         std::vector<SummaryRow> summaries;
-        const Handle fingerprints = create_group(file, "fingerprints");
-        const Handle traffic = create_group(file, "traffic");
-        const Handle nics = create_group(file, "nics");
         for (std::size_t i = 0; i < cases_.size(); ++i) {
-            const Case& entry = cases_[i];
-            const std::string name = std::to_string(i);
-            summaries.push_back({summarize(entry.info, entry.samples), entry.info.key});
-            if (entry.fingerprints)
-                write_table<FingerprintRow>(fingerprints.get(), name.c_str(), kFingerprintColumns,
-                                            *entry.fingerprints);
-            if (entry.traffic)
-                write_table<TrafficRow>(traffic.get(), name.c_str(), kTrafficColumns,
-                                        *entry.traffic);
-            if (entry.nics) write_table<NicRow>(nics.get(), name.c_str(), kNicColumns, *entry.nics);
+            summaries.push_back({summarize(cases_[i].info, cases_[i].samples), cases_[i].info.key});
+            if (!cases_[i].has_ended) write_details(file, static_cast<int>(i));
         }
         write_table<SummaryRow>(file, "summary", kSummaryColumns, summaries);
     }

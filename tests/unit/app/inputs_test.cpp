@@ -114,5 +114,55 @@ TEST(LoadScene, refuses_what_cannot_be) {
     }
 }
 
+SceneOptions one_tensor() {
+    SceneOptions options;
+    options.model = "tensor:1MiB";
+    options.trainer = "tp=2,dp=2";
+    options.rollouts = {"tp=4,engines=3"};
+    return options;
+}
+
+TEST(LoadScene, cuts_one_tensor_by_rows_over_each_side) {
+    const Scene scene = load_scene(one_tensor());
+    EXPECT_EQ(scene.model.bytes(), 1 * MiB);
+    EXPECT_EQ(scene.model.name(), "tensor:1MiB");
+    EXPECT_EQ(scene.trainer.world_size(), 4);
+    EXPECT_EQ(scene.rollout.world_size(), 12);
+    const auto begins = scene.rollout.engine_begins();
+    EXPECT_EQ(std::vector<Rank>(begins.begin(), begins.end()), (std::vector<Rank>{0, 4, 8}));
+    for (Rank r = 0; r < 4; ++r) EXPECT_EQ(scene.trainer.bytes_of(r), 512 * KiB);
+    for (Rank r = 0; r < 12; ++r) EXPECT_EQ(scene.rollout.bytes_of(r), 256 * KiB);
+}
+
+TEST(LoadScene, counts_the_trainers_of_one_tensor_from_the_launched_ranks) {
+    SceneOptions options = one_tensor();
+    options.trainer = "tp=2,dp=auto";
+    EXPECT_EQ(load_scene(options, 18).trainer.world_size(), 6);
+}
+
+TEST(LoadScene, refuses_of_one_tensor_what_it_has_not) {
+    for (const Refused& row : {
+             Refused{"size", [](SceneOptions& o) { o.model = "tensor:much"; }, "--model tensor:"},
+             {"nothing", [](SceneOptions& o) { o.model = "tensor:0"; }, "multiple of a row"},
+             {"half a row", [](SceneOptions& o) { o.model = "tensor:2KiB"; }, "multiple of a row"},
+             {"layers", [](SceneOptions& o) { o.layers = 2; }, "without --layers"},
+             {"experts", [](SceneOptions& o) { o.trainer = "tp=2,ep=2,etp=1"; }, "only tp and dp"},
+             {"attention", [](SceneOptions& o) { o.rollouts = {"tp=4,attn-dp=2"}; },
+              "only tp and engines"},
+             {"thirds", [](SceneOptions& o) { o.rollouts = {"tp=3"}; },
+              "rollout tp=3 does not divide its 256 rows"},
+             {"groups",
+              [](SceneOptions& o) {
+                  o.rollouts = {"tp=4", "tp=2"};
+              },
+              "one group of engines"},
+         }) {
+        SceneOptions options = one_tensor();
+        row.change(options);
+        SCOPED_TRACE(row.name);
+        EXPECT_REFUSAL(load_scene(options).notes.size(), row.message);
+    }
+}
+
 }  // namespace
 }  // namespace weightlift::app

@@ -77,7 +77,7 @@ TEST(ResultsPath, defaults_to_model_and_time_in_results) {
 TEST(RunInfo, takes_environment_variables_by_allow_list_only) {
     const Environment allowed("SLURM_JOB_ID", "4711");
     const Environment secret("WEIGHTLIFT_TEST_TOKEN", "hunter2");
-    const record::RunInfo info = make_run_info({"--model", "m"}, "night", ".");
+    const record::RunInfo info = make_run_info("push --model m", "night", ".");
     EXPECT_EQ(info.command_line, "weightlift push --model m");
     EXPECT_EQ(info.labels, "night");
     EXPECT_EQ(info.run_uuid.size(), 36U);

@@ -1,0 +1,139 @@
+#include "run_case.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "weightlift/base/hash.hpp"
+#include "weightlift/plan/planner.hpp"
+#include "weightlift/plan/statistics.hpp"
+#include "weightlift/sim/cluster.hpp"
+
+#include "catalog.hpp"
+#include "termination.hpp"
+
+namespace weightlift::app {
+
+using record::Sample;
+using record::Validity;
+using session::Session;
+using session::Verify;
+
+namespace {
+
+void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scene,
+               const session::Topology& topology, const session::Roles& roles) {
+    if (a.cluster.empty()) return;
+    // The plan that is pushed: holders on a destination's node come first.
+    plan::PlanOptions options;
+    options.minimum_slice = a.push.minimum_slice;
+    for (const int rank : roles.mpi_rank)
+        options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
+    const plan::Planner planner(scene.model, scene.trainer, scene.rollout, options);
+    const sim::Cluster cluster = sim::parse_cluster(cluster_text(a.cluster));
+    const auto prediction =
+        sim::predict(plan::gather_statistics(planner), scene.trainer.world_size(), cluster);
+    info.floor_ns = static_cast<std::uint64_t>(prediction.seconds() * 1e9);
+    info.line_rate = static_cast<std::uint64_t>(cluster.port_rate);
+}
+
+session::Roles make_roles(const PushArguments& a, const Scene& scene,
+                          const mpi::Communicator& world, const mpi::Deadline& deadline) {
+    const Rank t = scene.trainer.world_size(), r = scene.rollout.world_size();
+    if (!a.roles.empty()) return session::parse_roles(a.roles, t, r);
+    // Every rank takes part in this, whether or not it was given a role.
+    const char mine = a.role.empty() ? '-' : a.role.front();
+    const auto all = world.gather(mine, deadline, "roles");
+    mpi::Bytestring bytes(all.size());
+    std::transform(all.begin(), all.end(), bytes.begin(),
+                   [](char c) { return static_cast<std::byte>(c); });
+    world.broadcast(bytes, deadline, "roles");
+    std::vector<layout::Side> sides;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const char c = static_cast<char>(bytes[i]);
+        if ((c == '-') != (static_cast<char>(bytes[0]) == '-'))
+            throw ConfigError(fmt::format("--role is given on some ranks but not on rank {}",
+                                          c == '-' ? i : std::size_t{0}));
+        sides.push_back(c == 't' ? layout::Side::Trainer : layout::Side::Rollout);
+    }
+    return a.role.empty() ? session::default_roles(t, r) : session::roles_from(sides, t, r);
+}
+
+}  // namespace
+
+CaseInputs load_case(const session::Agreement& agreement, const PushArguments& a) {
+    const mpi::Communicator& world = agreement.world();
+    std::optional<Scene> scene;
+    session::Roles roles;
+    agreement.run("configuration", [&](const mpi::Deadline&) {
+        scene.emplace(load_scene(a.scene, world.size()));
+        const Rank t = scene->trainer.world_size(), r = scene->rollout.world_size();
+        if (world.size() != t + r)
+            throw ConfigError(fmt::format(
+                "ranks launched: {}, but the layouts need {} (trainer) + {} (rollout) = {}",
+                world.size(), t, r, t + r));
+    });
+    agreement.run("roles", [&](const mpi::Deadline& deadline) {
+        roles = make_roles(a, *scene, world, deadline);
+    });
+    agreement.run("arguments", [&](const mpi::Deadline&) {
+        const auto& flip = a.push.inject.flip;
+        if (flip &&
+            (flip->first >= world.size() || roles.side(flip->first) == layout::Side::Trainer))
+            throw ConfigError(fmt::format("--inject flip: rank {} is not a rollout", flip->first));
+    });
+    agreement.require_equal(mix(scene->trainer.digest(), scene->rollout.digest()), "the layout",
+                            "configuration");
+    return {std::move(*scene), std::move(roles)};
+}
+
+ExitCode run_case(const Stage& stage, const PushArguments& a, const CaseInputs& inputs,
+                  CaseObserver& observer) {
+    const auto& [scene, roles] = inputs;
+    const session::Agreement& agreement = stage.agreement;
+    const mpi::Communicator& world = stage.world();
+    Session session(agreement, stage.watchdog,
+                    {scene.model, scene.trainer, scene.rollout, stage.topology, roles}, a.push);
+    session.setup();
+    auto description = session.describe();
+    agreement.run("results file", [&](const mpi::Deadline&) {
+        description.info.options = options_json(a);
+        if (world.rank() == 0) set_floor(description.info, a, scene, stage.topology, roles);
+        observer.begin(std::move(description));
+    });
+    if (a.has_reference) observer.reference(session.reference_copy_ns());
+
+    const mpi::Deadline until(a.duration);
+    std::uint64_t pushed = 0;
+    const auto goes_on = [&] {
+        if (a.duration.count() == 0) return pushed < a.warmup + a.iterations;
+        const mpi::Deadline deadline(a.push.timeout);
+        // At least one counted push; rank 0's clock decides for all.
+        const bool wants_more = pushed <= a.warmup || !until.passed();
+        return world.max(world.rank() == 0 && wants_more ? 1 : 0, deadline, "duration") == 1;
+    };
+    bool is_right = true;
+    while (goes_on()) {
+        if (pushed > 0 && a.interval.count() > 0) sleep_unless_terminated(a.interval);
+        const std::uint64_t version = ++pushed;
+        Sample sample = session.push(version, version <= a.warmup);
+        session::Verification checked;
+        if (a.push.verify != Verify::None) {
+            checked = session.verify(version);
+            is_right = is_right && checked.is_right;
+            sample.validity = checked.is_right ? Validity::Valid : Validity::Wrong;
+            for (std::size_t r = 0; r < checked.rank_ns.size(); ++r)
+                sample.phase_ns[r][static_cast<std::size_t>(record::Phase::Verify)] =
+                    checked.rank_ns[r];
+        }
+        agreement.run("recording", [&](const mpi::Deadline&) {
+            observer.iteration(sample, checked);
+            end_if_terminated();
+        });
+    }
+    observer.nics(session.nic_traffic());
+    return is_right ? ExitCode::Ok : ExitCode::WrongData;
+}
+
+}  // namespace weightlift::app
