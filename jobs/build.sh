@@ -24,7 +24,7 @@ GTest|libgtest-dev|gtest-devel|googletest
 benchmark|libbenchmark-dev|google-benchmark-devel|benchmark
 h5py|python3-h5py python3-numpy python3-pandas|python3-h5py python3-pandas|py-h5py py-pandas
 chromium|chromium fonts-dejavu-core|chromium|
-slurm|slurm-wlm munge libpmix2 iproute2 python3 shellcheck|slurm-slurmctld slurm-slurmd munge pmix iproute python3 ShellCheck|slurm munge openpmix iproute2 python shellcheck
+slurm|slurm-wlm munge libpmix2 iproute2 python3-venv shellcheck|slurm-slurmctld slurm-slurmd munge pmix iproute python3 ShellCheck|slurm munge openpmix iproute2 python shellcheck
 clang-format|clang-format-14|clang-tools-extra|llvm
 clang-tidy|clang-tidy-16|clang-tools-extra|llvm
 Verbs|libibverbs-dev libhwloc-dev ibverbs-providers|rdma-core-devel hwloc-devel|rdma-core hwloc

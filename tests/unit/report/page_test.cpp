@@ -50,6 +50,15 @@ TEST(Page, begins_with_the_verdict) {
     EXPECT_EQ(count(page, "No iteration was finished."), 1U);
 }
 
+TEST(Page, a_failed_case_of_a_sweep_says_why) {
+    auto failed = one_case("x");
+    failed.outcome = record::CaseOutcome{"failed", 4, "no such device"};
+    const std::string page = html_report({made_up::run("a.h5", {failed, one_case("y")})});
+    EXPECT_EQ(count(page, "<b class=\"bad\">1 case failed.</b>"), 1U);
+    EXPECT_EQ(count(page, "failed, exit code 4: no such device"), 1U);
+    EXPECT_EQ(count(page, "data-field=\"algbw_bytes_per_s\">-</td>"), 1U);
+}
+
 TEST(Page, many_cases_begin_folded_up) {
     std::vector<record::CaseRecord> cases;
     for (int i = 0; i < 30; ++i) cases.push_back(one_case("case" + std::to_string(i)));
