@@ -77,7 +77,7 @@ std::string slowest_text(const Entry& entry) {
                            entry.one->outcome->reason);
     const record::Summary& s = entry.summary;
     if (s.slowest_rank < 0) return "-";
-    return fmt::format("{}: {:.2f} × median, in {} of {} iterations",
+    return fmt::format("{}: {:.2f} × median, in {} of {}",
                        rank_label(entry, static_cast<std::size_t>(s.slowest_rank)), s.slowest_ratio,
                        s.slowest_count, s.iterations);
 }

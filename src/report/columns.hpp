@@ -28,7 +28,7 @@ struct ResultColumn {
 [[nodiscard]] Cell ms_cell(std::uint64_t ns);
 [[nodiscard]] Cell count_cell(std::uint64_t count);
 [[nodiscard]] Cell bytes_cell(Bytes bytes);
-/// "rank 17, n042, mlx5_3: 1.40 × median, in 18 of 20 iterations", why the case failed, or "-".
+/// "rank 17, n042, mlx5_3: 1.40 × median, in 18 of 20", why the case failed, or "-".
 [[nodiscard]] std::string slowest_text(const Entry& entry);
 
 }  // namespace weightlift::report

@@ -30,13 +30,26 @@ std::string over_first(const Group& group, const Entry& entry) {
                                      static_cast<double>(first->summary.p50_ns));
 }
 
+/// Long keys break after their parts, not within a name.
+std::string breakable(const std::string& name) {
+    std::string out;
+    for (const char c : escape(name)) {
+        out += c;
+        if (c == '/' || c == ',') out += "<wbr>";
+    }
+    return out;
+}
+
 std::string definitions() {
     std::string out = "<details><summary>What the columns mean</summary><dl>\n";
     for (const ResultColumn& column : result_columns())
         out +=
             fmt::format("<dt>{}</dt><dd>{}</dd>\n", escape(column.name), escape(column.definition));
     return out +
-           "<dt>time</dt><dd>latest moment at which a rollout rank can use the weights (all bytes "
+           "<dt>slowest</dt><dd>the rank that was most often the last, its median time over that "
+           "of "
+           "the median rank, and in how many iterations</dd>\n<dt>time</dt><dd>latest moment at "
+           "which a rollout rank can use the weights (all bytes "
            "placed, version committed) − earliest release of a rank by the starting "
            "barrier</dd>\n</dl></details>\n";
 }
@@ -71,7 +84,7 @@ std::string results_section(const Study& study) {
             out += is_first
                        ? fmt::format(
                              "<td>{0}</td><td class=\"key\"><a href=\"#case{0}\">{1}</a>{2}</td>",
-                             number, escape(group.name), is_marked ? " *" : "")
+                             number, breakable(group.name), is_marked ? " *" : "")
                        : fmt::format("<td></td><td class=\"key\">{}</td>", is_marked ? "*" : "");
             if (has_badges) out += "<td class=\"left\">" + entry_badge(entry) + "</td>";
             for (const ResultColumn& column : result_columns())

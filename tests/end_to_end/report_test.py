@@ -40,7 +40,7 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         a = dict(attributes)
-        if tag != "meta":
+        if tag not in ("meta", "wbr"):
             self.opened.append(tag)
         if tag == "tr" and "data-case" in a:
             self.row = self.rows.setdefault((int(a["data-file"]), int(a["data-case"])), {})
