@@ -2,11 +2,11 @@
 # build/asan and build/tsan; jobs/build.sh sets up what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test test-slurm test-compare test-verbs test-verbs-all test-hardware release debug asan tsan bench format tidy clean
+.PHONY: help deps demo test test-slurm test-compare test-verbs test-verbs-all test-hardware test-gpu release debug asan tsan bench format tidy clean
 
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format) clang-format)
 CTEST = ctest --output-on-failure --no-tests=error -j $$(nproc) --test-dir
-SOURCES = git ls-files '*.cpp' '*.hpp'
+SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -40,6 +40,10 @@ test-hardware: ## run the conformance suite on the RDMA devices of this machine
 	@jobs/build.sh release tests,verbs weightlift transport_conformance
 	@build/release/weightlift doctor --transport verbs
 	@WEIGHTLIFT_LAB_BUILD=build/release MPIEXEC="mpirun --oversubscribe --allow-run-as-root" tests/lab/conformance_test.sh
+
+test-gpu: ## run the tests that need a GPU, their kernels under compute-sanitizer as well
+	@jobs/build.sh release tests,cuda gpu_memory transport_conformance transport_large
+	@tests/gpu/run.sh build/release
 
 release: ## build everything, optimized
 	@jobs/build.sh release core

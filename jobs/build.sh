@@ -1,7 +1,7 @@
 #!/bin/bash
 # Sets up and builds one kind of build folder: jobs/build.sh KIND PARTS [TARGET…]
 #   KIND   release | debug | asan | tsan: builds in build/KIND; or deps: only sets up
-#   PARTS  core, or a comma-separated list of tests, bench, lint, verbs (RDMA), lab (a virtual machine
+#   PARTS  core, or a comma-separated list of tests, bench, lint, verbs (RDMA), cuda (GPUs), lab (a virtual machine
 #          with software RDMA devices), browser, slurm: what must be there besides the core
 # Where something is missing, installs it by apt-get, as root or by a sudo that asks no password;
 # otherwise says in one sentence what is missing, and exits with status 2.
@@ -28,6 +28,7 @@ slurm|slurm-wlm munge libpmix2 iproute2 python3-venv shellcheck|slurm-slurmctld 
 clang-format|clang-format-14|clang-tools-extra|llvm
 clang-tidy|clang-tidy-16|clang-tools-extra|llvm
 Verbs|libibverbs-dev libhwloc-dev ibverbs-providers|rdma-core-devel hwloc-devel|rdma-core hwloc
+Cuda|nvidia-cuda-toolkit|cuda-toolkit|cuda
 lab|qemu-system-x86 busybox-static kmod cpio xz-utils rdma-core iproute2 perftest python3|qemu-system-x86-core busybox kmod cpio xz rdma-core iproute iproute-tc perftest python3|qemu busybox kmod cpio xz rdma-core iproute2 perftest python'
 
 # Column 2 (apt), 3 (dnf) or 4 (Spack) of the named packages.
@@ -115,6 +116,7 @@ if [ ${#tools[@]} -gt 0 ] && ! can_install; then
     has_header nlohmann/json.hpp || tools+=(nlohmann_json)
     ! has_part tests || has_header gtest/gtest.h || tools+=(GTest)
     ! has_part bench || has_header benchmark/benchmark.h || tools+=(benchmark)
+    ! has_part cuda || command -v nvcc /usr/local/cuda/bin/nvcc >/dev/null || tools+=(Cuda)
     ! has_part verbs || { has_header infiniband/verbs.h && has_header hwloc.h; } || tools+=(Verbs)
 fi
 [ ${#tools[@]} = 0 ] || need "${tools[@]}"
@@ -129,12 +131,15 @@ tsan) options+=("${sanitizer[@]}" -DWEIGHTLIFT_SANITIZE=thread) ;;
 *) echo "$0: unknown kind of build '$kind'" >&2 && exit 2 ;;
 esac
 # AUTO is given, too: after a failed attempt, ON would stay in the cache.
-tests=AUTO bench=AUTO verbs=AUTO
+tests=AUTO bench=AUTO verbs=AUTO cuda=AUTO
 if has_part tests; then tests=ON; fi
 if has_part bench; then bench=ON; fi
 if has_part verbs; then verbs=ON; fi
+if has_part cuda; then cuda=ON; fi
 options+=("-DWEIGHTLIFT_BUILD_TESTS=$tests" "-DWEIGHTLIFT_BUILD_BENCH=$bench"
-    "-DWEIGHTLIFT_WITH_VERBS=$verbs")
+    "-DWEIGHTLIFT_WITH_VERBS=$verbs" "-DWEIGHTLIFT_WITH_CUDA=$cuda")
+# Kernels take half a minute for each architecture: one will do where none can run.
+if ! nvidia-smi -L >/dev/null 2>&1; then options+=(-DWEIGHTLIFT_CUDA_ARCHITECTURES=90); fi
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 folder=build/${kind/deps/release}
 log=$folder/configure.log

@@ -62,13 +62,23 @@ std::string header_of(const RunRecord& run) {
     return text;
 }
 
-std::string describe(const CaseRecord& one) {
+/// "; slowest rank 12 on n7": of one case among several, which the table says nothing of.
+std::string slowest(const RunRecord& run, const CaseRecord& one) {
+    if (run.cases.size() < 2) return {};
+    const record::Summary summary = record::summarize(one.info, one.samples);
+    for (const record::RankInfo& rank : run.run.ranks)
+        if (rank.rank == summary.slowest_rank)
+            return fmt::format("; slowest rank {} on {}", rank.rank, rank.host);
+    return {};
+}
+
+std::string describe(const RunRecord& run, const CaseRecord& one) {
     const auto& info = one.info;
     return fmt::format(
         "plan       {:016x}: {} from trainer {} to rollout {} over {}, {} memory; {} "
-        "transfers, {} copies, verify {}\n",
+        "transfers, {} copies, verify {}{}\n",
         info.plan_digest, info.model, info.trainer, info.rollout, info.transport, info.memory,
-        info.transfers, info.copies, info.verify);
+        info.transfers, info.copies, info.verify, slowest(run, one));
 }
 
 /// The first cases, as many as fit into so many lines.
@@ -78,7 +88,7 @@ std::string cases_within(const RunRecord& run, std::size_t lines) {
         const std::vector<CaseRecord> first(run.cases.begin(),
                                             run.cases.begin() + static_cast<std::ptrdiff_t>(count));
         std::string text;
-        for (const CaseRecord& one : first) text += describe(one);
+        for (const CaseRecord& one : first) text += describe(run, one);
         text += "\n" + case_table(first, run.run.ranks);
         const std::size_t left = run.cases.size() - count;
         if (left > 0) text += fmt::format("… and {} more in the file\n", left);

@@ -202,6 +202,8 @@ std::string case_json(const record::RunRecord& run) {
         item["time_ns"] = std::move(times);
         out["cases"].push_back(std::move(item));
     }
+    for (const record::Event& event : run.events)
+        if (event.kind == "skipped") out["skipped"].push_back(event.text);
     return out.dump(2) + "\n";
 }
 

@@ -91,7 +91,7 @@ std::vector<std::string> details_of(const CaseResult& one) {
             one.base_launches));
     for (const auto& bound : one.out_of_bounds) {
         const std::string text = compare::describe(bound);
-        lines.push_back("out of bounds: " + text.substr(one.key.size() + 2));
+        lines.push_back("out of bounds: " + text.substr(bound.key.size() + 2));
     }
     return lines;
 }

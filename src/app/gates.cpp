@@ -1,5 +1,6 @@
 #include "gates.hpp"
 
+#include "catalog.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
@@ -11,6 +12,13 @@ Gates parse_gates(const GateOptions& options) {
     if (!options.max_time.empty())
         gates.most_p50_ms =
             static_cast<double>(parse_duration(options.max_time, "--max-time").count()) / 1e6;
+    return gates;
+}
+
+Gates load_gates(const GateOptions& options) {
+    Gates gates = parse_gates(options);
+    if (const std::string& file = options.references; !file.empty())
+        gates.references = compare::parse_references(read_text(file), file);
     return gates;
 }
 

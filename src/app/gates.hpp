@@ -24,6 +24,9 @@ struct Gates {
 /// ConfigError naming the flag. Reads no file.
 [[nodiscard]] Gates parse_gates(const GateOptions& options);
 
+/// The same, with the references of the file: ConfigError naming it where it is not one.
+[[nodiscard]] Gates load_gates(const GateOptions& options);
+
 /// What was not kept, the flags first.
 [[nodiscard]] std::vector<compare::OutOfBounds> broken_gates(const Gates& gates,
                                                              const record::CaseInfo& info,

@@ -13,7 +13,6 @@
 
 #include "case_report.hpp"
 #include "case_table.hpp"
-#include "catalog.hpp"
 #include "commands.hpp"
 #include "lost_peer.hpp"
 #include "preflight.hpp"
@@ -41,9 +40,7 @@ public:
 
     void open(const std::string& model) {
         if (!is_root_) return;
-        gates_ = parse_gates(arguments_.gates);
-        if (const std::string& file = arguments_.gates.references; !file.empty())
-            gates_.references = compare::parse_references(read_text(file), file);
+        gates_ = load_gates(arguments_.gates);
         run_.path = results_path(arguments_.output, model);
         recorder_ = record::create_results(run_.path);
     }
@@ -80,9 +77,9 @@ public:
                            fmt::format("memcpy of the same bytes by the trainers: {} ns", ns));
     }
 
-    /// Whether a case whose data are right also kept its bounds. Ok on the other ranks.
-    [[nodiscard]] ExitCode judge() {
-        if (!is_root_) return ExitCode::Ok;
+    /// What a case that ran to its end comes to; on the other ranks `code`.
+    [[nodiscard]] ExitCode judge(ExitCode code) {
+        if (!is_root_ || code != ExitCode::Ok) return code;
         const auto& one = report_->record();
         broken_ = broken_gates(gates_, one.info, record::summarize(one.info, one.samples));
         return broken_.empty() ? ExitCode::Ok : ExitCode::Regression;
@@ -103,9 +100,10 @@ public:
         print();
         for (const auto& bound : broken_)
             fmt::print(stderr, "weightlift: {}\n", compare::describe(bound));
-        if (!gates_.references.empty() && !has_reference_for(run_.cases.front().info.key))
+        const std::string& key = run_.cases.front().info.key;
+        if (!gates_.references.empty() && !has_reference_for(key))
             fmt::print(stderr, "weightlift: note: {} has no reference for {}\n",
-                       arguments_.gates.references, run_.cases.front().info.key);
+                       arguments_.gates.references, key);
     }
 
     /// After a failure: keeps what was measured, drops a file in which nothing could have been.
@@ -203,10 +201,9 @@ int push_agreed(const mpi::Communicator& world, const Agreement& agreement,
             fmt::print(stderr, "weightlift: note: {}\n", note);
     agreement.run("results file", [&](const mpi::Deadline&) { reporter.open(scene.model.name()); });
 
-    ExitCode code = run_case({agreement, watchdog, topology}, a, inputs, reporter);
-    if (code == ExitCode::Ok)
-        code = static_cast<ExitCode>(
-            world.max(static_cast<int>(reporter.judge()), mpi::Deadline(a.push.timeout), "result"));
+    const ExitCode pushed = run_case({agreement, watchdog, topology}, a, inputs, reporter);
+    const auto code = static_cast<ExitCode>(world.max(static_cast<int>(reporter.judge(pushed)),
+                                                      mpi::Deadline(a.push.timeout), "result"));
     agreement.run("results file", [&](const mpi::Deadline&) { reporter.finish(code); });
     return static_cast<int>(code);
 }

@@ -1,5 +1,7 @@
 #include "push_options.hpp"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +10,7 @@
 
 #include "weightlift/base/error.hpp"
 #include "weightlift/base/hash.hpp"
+#include "weightlift/memory/registry.hpp"
 #include "weightlift/transport/registry.hpp"
 
 #include "text.hpp"
@@ -15,6 +18,8 @@
 
 namespace weightlift::app {
 
+using memory::DeviceMemory;
+using memory::MemoryKind;
 using session::Injection;
 using session::Order;
 using session::Verify;
@@ -53,6 +58,20 @@ void parse_injection(const std::string& text, Injection& out) {
     if (kind == "kill") out.kill = {rank, number};
 }
 
+constexpr std::array<std::pair<std::string_view, DeviceMemory>, 2> kDeviceMemory{
+    {{"malloc", DeviceMemory::Malloc}, {"vmm", DeviceMemory::Vmm}}};
+
+void fill_memory(const std::string& kind, const std::string& device_memory, const std::string& gpu,
+                 session::PushOptions& out) {
+    const auto kinds = memory::memory_kinds();
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+        throw_not_one_of(kind, "--memory", kinds);
+    out.memory = memory::parse_memory_kind(kind);
+    out.device_memory = choose(device_memory, "--device-memory", kDeviceMemory);
+    constexpr std::uint64_t kMost = 1023;
+    if (!gpu.empty()) out.gpu = static_cast<int>(parse_number(gpu, 0, kMost, "--gpu"));
+}
+
 std::string known_transports() {
     return fmt::format("auto, {}", fmt::join(transport::transport_names(), ", "));
 }
@@ -63,6 +82,7 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     std::string strategy = "direct", order = "rotated", verify = "fingerprint";
     std::string window = "64MiB", slice = "256KiB", timeout = "60s", interval = "0s", duration;
     std::string iterations = "20", warmup = "2";
+    std::string memory = "host", device_memory = "malloc", gpu;
     std::vector<std::string> injections, references;
     CLI::App app("push weights from trainer ranks to rollout ranks, verify and record",
                  "mpirun -n RANKS weightlift push");
@@ -77,7 +97,13 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     app.add_option("--min-slice", slice, "smallest slice a region is cut into")
         ->capture_default_str();
     app.add_option("--transport", out.push.transport, known_transports())->capture_default_str();
-    app.add_option("--memory", out.memory, "host")->capture_default_str();
+    app.add_option("--memory", memory, fmt::format("{}", fmt::join(memory::memory_kinds(), ", ")))
+        ->capture_default_str();
+    app.add_option("--device-memory", device_memory,
+                   "how GPU memory is allocated: malloc, vmm (virtual memory management)")
+        ->capture_default_str();
+    app.add_option("--gpu", gpu,
+                   "GPU of this rank, among those it sees (default: by its number on the node)");
     app.add_option("--iterations", iterations, "timed pushes")->capture_default_str();
     app.add_option("--warmup", warmup, "pushes before them")->capture_default_str();
     app.add_option("--interval", interval, "pause between pushes")->capture_default_str();
@@ -114,8 +140,10 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     if (strategy != "direct")
         throw ConfigError(fmt::format("--strategy {}: not one of direct", strategy));
     out.push.strategy = strategy;
-    if (out.memory != "host")
-        throw ConfigError(fmt::format("--memory {}: not one of host", out.memory));
+    fill_memory(memory, device_memory, gpu, out.push);
+    if (out.has_reference && out.push.memory != MemoryKind::Host)
+        throw ConfigError(fmt::format(
+            "--reference memcpy copies host memory, and --memory is {}: leave it out", memory));
     out.push.order =
         choose<Order, 2>(order, "--order", {{{"plan", Order::Plan}, {"rotated", Order::Rotated}}});
     out.push.verify = choose<Verify, 3>(
@@ -165,21 +193,26 @@ namespace {
 
 nlohmann::ordered_json to_json(const PushArguments& a, bool with_own) {
     const auto ns = [](std::chrono::nanoseconds d) { return d.count(); };
-    return {{"layers", a.scene.layers.value_or(0)},
-            {"mtp", a.scene.with_mtp},
-            {"dtype", a.scene.dtype},
-            {"order", a.push.order == Order::Rotated ? "rotated" : "plan"},
-            {"window_bytes", a.push.window},
-            {"min_slice_bytes", a.push.minimum_slice},
-            {"transport", a.push.transport},
-            {"iterations", a.iterations},
-            {"warmup", a.warmup},
-            {"interval_ns", ns(a.interval)},
-            {"duration_ns", ns(a.duration)},
-            {"timeout_ns", ns(a.push.timeout)},
-            {"roles", a.roles},
-            {"cluster", a.cluster},
-            {"verbs", verbs_json(a.push.verbs, with_own)}};
+    nlohmann::ordered_json json{
+        {"layers", a.scene.layers.value_or(0)},
+        {"mtp", a.scene.with_mtp},
+        {"dtype", a.scene.dtype},
+        {"order", a.push.order == Order::Rotated ? "rotated" : "plan"},
+        {"window_bytes", a.push.window},
+        {"min_slice_bytes", a.push.minimum_slice},
+        {"transport", a.push.transport},
+        {"memory", memory::to_string(a.push.memory)},
+        {"device_memory", a.push.device_memory == DeviceMemory::Vmm ? "vmm" : "malloc"},
+        {"iterations", a.iterations},
+        {"warmup", a.warmup},
+        {"interval_ns", ns(a.interval)},
+        {"duration_ns", ns(a.duration)},
+        {"timeout_ns", ns(a.push.timeout)},
+        {"roles", a.roles},
+        {"cluster", a.cluster},
+        {"verbs", verbs_json(a.push.verbs, with_own)}};
+    if (with_own && a.push.gpu) json["gpu"] = *a.push.gpu;
+    return json;
 }
 
 }  // namespace

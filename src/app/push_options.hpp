@@ -20,7 +20,6 @@ struct PushArguments {
     SceneOptions scene;
     session::PushOptions push;
     std::string roles, role;  ///< at most one of them
-    std::string memory = "host";
     std::uint64_t iterations = 20, warmup = 2;
     std::chrono::nanoseconds interval{}, duration{};  ///< duration 0: count iterations
     std::string output;                               ///< empty: results/<model>-<time>.h5

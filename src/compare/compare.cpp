@@ -17,7 +17,7 @@ using Side = std::vector<const Launch*>;
 
 /// The launches of one case, in the order of their creation.
 struct Pair {
-    std::string key;
+    std::string name;
     Side base, next;
     std::size_t wrong = 0;  ///< launches of the new side with wrong data
 };
@@ -63,13 +63,13 @@ Side usable(std::span<const Launch> launches, const char* side, std::vector<std:
 std::vector<Pair> pair_up(const Side& base, const Side& next, const Options& options,
                           std::vector<std::string>& notes) {
     std::vector<Pair> pairs;
-    const auto find = [&](const std::string& key) {
+    const auto find = [&](const std::string& name) {
         return std::find_if(pairs.begin(), pairs.end(),
-                            [&](const Pair& pair) { return pair.key == key; });
+                            [&](const Pair& pair) { return pair.name == name; });
     };
     for (const Launch* launch : base) {
-        auto pair = find(launch->info.key);
-        if (pair == pairs.end()) pair = pairs.insert(pairs.end(), {launch->info.key, {}, {}, 0});
+        auto pair = find(launch->name);
+        if (pair == pairs.end()) pair = pairs.insert(pairs.end(), {launch->name, {}, {}, 0});
         if (launch->summary.wrong > 0)
             notes.push_back(fmt::format("base: left out {}: {} of its pushes were wrong",
                                         launch->path, launch->summary.wrong));
@@ -78,11 +78,11 @@ std::vector<Pair> pair_up(const Side& base, const Side& next, const Options& opt
     }
     std::set<std::string> only_new;
     for (const Launch* launch : next) {
-        auto pair = find(launch->info.key);
+        auto pair = find(launch->name);
         if (pair == pairs.end() && options.history > 0)
-            pair = pairs.insert(pairs.end(), {launch->info.key, {}, {}, 0});
+            pair = pairs.insert(pairs.end(), {launch->name, {}, {}, 0});
         if (pair == pairs.end()) {
-            only_new.insert(launch->info.key);
+            only_new.insert(launch->name);
             continue;
         }
         if (launch->summary.wrong > 0) ++pair->wrong;
@@ -116,7 +116,7 @@ void require_comparable(const std::vector<Pair>& pairs, const Side& base, const 
                     if (named.insert(d.field).second) fresh.push_back(std::move(d));
                 if (!fresh.empty())
                     reasons.push_back(fmt::format(
-                        "{}: {}", pair.key, list_differences(fresh, *pair.base.front(), *launch)));
+                        "{}: {}", pair.name, list_differences(fresh, *pair.base.front(), *launch)));
             }
         };
         if (pair.base.empty()) continue;
@@ -197,7 +197,7 @@ void decide(CaseResult& result, const Options& options, double p_slower, double 
 
 CaseResult describe_sides(const Pair& pair) {
     CaseResult result;
-    result.key = pair.key;
+    result.key = pair.name;
     result.base_launches = pair.base.size();
     result.new_launches = pair.next.size();
     result.base_slowest = find_slowest(pair.base);
@@ -283,7 +283,7 @@ Comparison compare(std::span<const Launch> base_launches, std::span<const Launch
             throw ConfigError(
                 fmt::format("--history holds one new launch against the nights "
                             "before; {} has {}",
-                            pair.key, pair.next.size()));
+                            pair.name, pair.next.size()));
         if (pair.base.size() > options.history)
             pair.base.erase(pair.base.begin(),
                             pair.base.end() - static_cast<std::ptrdiff_t>(options.history));

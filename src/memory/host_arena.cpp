@@ -12,6 +12,8 @@
 #include "weightlift/memory/arena.hpp"
 #include "weightlift/memory/host_kernels.hpp"
 
+#include "bounds.hpp"
+
 namespace weightlift::memory {
 namespace {
 
@@ -112,26 +114,25 @@ public:
     [[nodiscard]] int share_fd() const override { return file_.get(); }
 
     void fill(std::span<const Block> blocks, std::uint64_t version) override {
-        check_inside(blocks);
+        check_inside(blocks, bytes_);
         memory::fill(data(), blocks, version);
     }
     void poison(std::span<const Block> blocks) override {
-        check_inside(blocks);
+        check_inside(blocks, bytes_);
         memory::poison(data(), blocks);
     }
     void fingerprint(std::span<const Block> blocks, std::span<std::uint64_t> sums) const override {
-        check_inside(blocks);
+        check_inside(blocks, bytes_);
         memory::fingerprint(data(), blocks, sums);
     }
     [[nodiscard]] std::optional<Mismatch> compare(std::span<const Block> blocks,
                                                   std::uint64_t version) const override {
-        check_inside(blocks);
+        check_inside(blocks, bytes_);
         return memory::compare(data(), blocks, version);
     }
     [[nodiscard]] std::optional<Bytes> first_nonzero(
         std::span<const ByteBlock> blocks) const override {
-        for (const ByteBlock& block : blocks)
-            check_inside(block.offset, block.pitch, block.rows, block.row_bytes);
+        check_inside(blocks, bytes_);
         return memory::first_nonzero(data(), blocks);
     }
     void flip(Bytes offset) override {
@@ -145,18 +146,6 @@ private:
         if (::ftruncate(fd, narrow<off_t>(bytes, "bytes of a host arena")) != 0)
             throw refused(bytes, system_error("ftruncate"));
         return fd;
-    }
-    void check_inside(Bytes offset, Bytes pitch, std::uint64_t rows, Bytes row_bytes) const {
-        if (rows == 0 || row_bytes == 0) return;
-        WEIGHTLIFT_ENSURES(rows == 1 || pitch >= row_bytes);
-        const Bytes span = checked_add(checked_mul(rows - 1, pitch, "span of a block"), row_bytes,
-                                       "span of a block");
-        WEIGHTLIFT_ENSURES(offset <= bytes_ && span <= bytes_ - offset);
-    }
-    void check_inside(std::span<const Block> blocks) const {
-        for (const Block& block : blocks)
-            check_inside(block.offset, block.pitch, block.box.rows.size(),
-                         block.box.columns.size() * element_bytes(block.dtype));
     }
 
     Bytes bytes_;

@@ -21,9 +21,12 @@ struct RankTotals {
 };
 
 /// What a rank says of its devices, as bytes.
-mpi::Bytestring attachments(const std::vector<Lane>& lanes, const std::string& passed_over) {
+mpi::Bytestring attachments(const std::vector<Lane>& lanes, const std::string& passed_over,
+                            const std::optional<cuda::Device>& gpu) {
     mpi::Writer out;
     out.put(passed_over);
+    out.put(gpu ? gpu->uuid : std::string());
+    out.put(gpu ? gpu->pci : std::string());
     out.put(static_cast<std::uint32_t>(lanes.size()));
     for (const Lane& lane : lanes) {
         const transport::Attachment a = lane.transport->attachment();
@@ -40,6 +43,8 @@ void read_attachments(std::span<const std::byte> bytes, record::RankInfo& rank,
     std::string passed_over;
     std::uint32_t lanes = 0;
     in.get(passed_over);
+    in.get(rank.gpu_uuid);
+    in.get(rank.gpu_pci);
     in.get(lanes);
     if (!passed_over.empty()) events.push_back({"", "fallback", passed_over, rank.rank});
     for (std::uint32_t l = 0; l < lanes; ++l) {
@@ -96,7 +101,7 @@ Session::Description Session::describe() const {
     const auto rows =
         s.world().gather_strings(std::as_bytes(std::span(traffic)), deadline, "describe");
     const auto attached =
-        s.world().gather_strings(attachments(s.lanes, s.passed_over), deadline, "describe");
+        s.world().gather_strings(attachments(s.lanes, s.passed_over, s.gpu), deadline, "describe");
     Description out;
     if (s.rank != 0) return out;
 
@@ -149,7 +154,7 @@ Session::Description Session::describe() const {
     info.strategy = s.options.strategy;
     info.transport = fmt::format("{}", fmt::join(used, "+"));
     info.verify = to_string(s.options.verify);
-    info.memory = "host";
+    info.memory = memory::to_string(s.options.memory);
     info.key = fmt::format("{}/{}/{}/{}/{}", info.model, info.trainer, info.rollout, info.strategy,
                            info.transport);
     info.parameters = s.inputs.model.parameter_count();

@@ -52,11 +52,7 @@ std::string Session::State::waited_for() const {
     std::vector<std::string> names;
     for (const Lane& lane : lanes)
         for (const int peer : lane.push->pending()) names.push_back(agreement.label(peer));
-    constexpr std::size_t kShown = 4;
-    const std::size_t more = names.size() > kShown ? names.size() - kShown : 0;
-    names.resize(names.size() - more);
-    return fmt::format("{} {}{}", is_trainer ? "completion at" : "arrival from",
-                       fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+    return fmt::format("{} {}", is_trainer ? "completion at" : "arrival from", name_some(names));
 }
 
 template <class Posted>

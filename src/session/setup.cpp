@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "weightlift/session/key_exchange.hpp"
 
@@ -61,37 +62,6 @@ void Session::State::make_plan() {
     for (const Transfer& t : received) bytes_from[mpi_rank(t.src.rank)] += t.bytes();
 }
 
-void Session::State::check_memory(const mpi::Deadline& deadline) const {
-    struct Need {
-        Bytes bytes, available;
-    };
-    Bytes scratch = 0;
-    for (const Lane& lane : lanes) scratch += lane.transport->scratch_bytes(lane.links);
-    const auto needs = world().gather(Need{checked_add(store.bytes(), scratch, "memory of a rank"),
-                                           memory::available_host_memory()},
-                                      deadline, "memory check");
-    struct Node {
-        Bytes bytes = 0, available = ~Bytes{0};
-        int ranks = 0, first = -1;
-    };
-    std::vector<Node> nodes(inputs.topology.node_size.size());
-    for (std::size_t r = 0; r < needs.size(); ++r) {
-        Node& node = nodes[static_cast<std::size_t>(inputs.topology.node[r])];
-        if (node.first < 0) node.first = static_cast<int>(r);
-        node.bytes = checked_add(node.bytes, needs[r].bytes, "memory of a node");
-        node.available = std::min(node.available, needs[r].available);
-        ++node.ranks;
-    }
-    for (const Node& node : nodes)
-        if (node.first >= 0 && node.bytes > node.available)
-            throw ConfigError(
-                fmt::format("host {}: its {} ranks need {} for weights, but only {} of memory is "
-                            "available there "
-                            "(fewer --layers, or more hosts)",
-                            inputs.topology.hosts[static_cast<std::size_t>(node.first)], node.ranks,
-                            human_bytes(node.bytes), human_bytes(node.available)));
-}
-
 transport::Context Session::State::transport_context() const {
     const auto me = static_cast<std::size_t>(rank);
     transport::VerbsOptions verbs = options.verbs;
@@ -111,11 +81,17 @@ transport::Context Session::State::transport_context() const {
 
 /// For `auto`: what every rank can use, by order of preference.
 void Session::State::find_usable(const mpi::Deadline& deadline) {
-    if (options.transport != "auto") return;
+    if (options.transport != "auto") {
+        if (!moves_memory(transport::transport_capabilities(options.transport)))
+            throw ConfigError(fmt::format("--memory {}: transport {} does not move such memory",
+                                          memory::to_string(options.memory), options.transport));
+        return;
+    }
     const bool one_node = inputs.topology.node_size.size() == 1;
+    std::string why;
     for (const std::string_view name : transport::transport_names()) {
         const transport::Capabilities c = transport::transport_capabilities(name);
-        if (!c.host_memory) continue;
+        if (!moves_memory(c)) continue;
         // Looking for devices costs time: only where they would be used.
         std::string problem;
         if (!one_node || c.same_host_only || usable.empty())
@@ -124,11 +100,16 @@ void Session::State::find_usable(const mpi::Deadline& deadline) {
             usable.emplace_back(name);
             continue;
         }
+        why += fmt::format("; {}: {}", name, problem.empty() ? "not on all ranks" : problem);
         // One rank's reason is enough: the lowest such rank's.
         const int first =
             world().min(problem.empty() ? world().size() : rank, deadline, "choice of transports");
         if (first == rank) passed_over = fmt::format("{} ({})", problem, agreement.label(rank));
     }
+    if (usable.empty())
+        throw ConfigError(fmt::format(
+            "--memory {}: no transport built in ({}) moves such memory here{}",
+            memory::to_string(options.memory), fmt::join(transport::transport_names(), ", "), why));
 }
 
 void Session::State::open_lanes() {
@@ -265,10 +246,15 @@ void Session::setup() {
                                     by_senders, by_receivers));
         s.digest = by_senders;
     });
+    s.agreement.run("choice of GPUs", [&](const mpi::Deadline&) { s.choose_gpu(); });
     s.agreement.run("choice of transports", [&](const mpi::Deadline& d) { s.find_usable(d); });
     timed(SetupPhase::Connect, "open transports", [&](const mpi::Deadline&) { s.open_lanes(); });
-    s.agreement.run("memory check", [&](const mpi::Deadline& d) { s.check_memory(d); });
-    timed(SetupPhase::Allocate, "allocate", [&](const mpi::Deadline&) { s.store.allocate(); });
+    s.agreement.run("memory check", [&](const mpi::Deadline& d) {
+        s.check_memory(d);
+        s.check_gpu_memory(d);
+    });
+    timed(SetupPhase::Allocate, "allocate",
+          [&](const mpi::Deadline&) { s.store.allocate(s.options.memory, s.arena_options()); });
     timed(SetupPhase::Register, "register", [&](const mpi::Deadline&) {
         for (Lane& lane : s.lanes) lane.key = lane.transport->register_memory(s.store.arena());
     });

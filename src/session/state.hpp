@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weightlift/cuda/device.hpp"
 #include "weightlift/plan/copy.hpp"
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/session/fingerprints.hpp"
@@ -36,6 +37,7 @@ struct Session::State {
     Rank plan_rank;
     bool is_trainer;
     WeightStore store;
+    std::optional<cuda::Device> gpu;  ///< where memory is cuda, once chosen
     record::SetupTimes setup_ns{};
 
     std::uint64_t digest = 0;
@@ -69,7 +71,14 @@ struct Session::State {
     [[nodiscard]] std::string_view transport_for(int src, int dst) const;
 
     void make_plan();
+    /// Whether a transport moves memory of the kind in use.
+    [[nodiscard]] bool moves_memory(const transport::Capabilities& c) const {
+        return options.memory == memory::MemoryKind::Cuda ? c.cuda_memory : c.host_memory;
+    }
+    void choose_gpu();
     void check_memory(const mpi::Deadline& deadline) const;
+    void check_gpu_memory(const mpi::Deadline& deadline) const;
+    [[nodiscard]] memory::ArenaOptions arena_options() const;
     [[nodiscard]] transport::Context transport_context() const;
     void find_usable(const mpi::Deadline& deadline);
     void open_lanes();

@@ -19,7 +19,9 @@ WeightStore::WeightStore(const model::ModelSpec& model, const layout::Layout& la
     }
 }
 
-void WeightStore::allocate() { arena_ = memory::make_host_arena(map_.bytes()); }
+void WeightStore::allocate(memory::MemoryKind kind, const memory::ArenaOptions& options) {
+    arena_ = memory::make_arena(kind, map_.bytes(), options);
+}
 
 layout::ParameterIndex WeightStore::parameter_at(Bytes offset) const {
     std::size_t i = 0;

@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#if WEIGHTLIFT_WITH_CUDA
+#include "cuda_ipc/transport.hpp"
+#endif
 #include "mpi/transport.hpp"
 #include "shm/transport.hpp"
 #if WEIGHTLIFT_WITH_VERBS
@@ -22,6 +25,9 @@ struct Entry {
 };
 
 constexpr std::array kEntries = {
+#if WEIGHTLIFT_WITH_CUDA
+    Entry{"cuda_ipc", cuda_ipc::capabilities, cuda_ipc::make, cuda_ipc::problem},
+#endif
     Entry{"shm", shm::capabilities, shm::make},
 #if WEIGHTLIFT_WITH_VERBS
     Entry{"verbs", verbs::capabilities, verbs::make, verbs::problem},

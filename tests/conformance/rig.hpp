@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,8 +15,12 @@
 #include <sched.h>
 
 #include "weightlift/base/hash.hpp"
+#include "weightlift/cuda/device.hpp"
+#include "weightlift/memory/registry.hpp"
 #include "weightlift/mpi/communicator.hpp"
 #include "weightlift/transport/registry.hpp"
+
+#include "support/arena_bytes.hpp"
 
 namespace weightlift::transport {
 
@@ -38,10 +43,29 @@ inline std::byte pattern(int rank, std::uint64_t epoch, Bytes offset) {
     return static_cast<std::byte>(splitmix64(seed + offset / 8) >> (offset % 8 * 8));
 }
 
+/// WEIGHTLIFT_TEST_MEMORY: host (where it is not set), cuda or cuda-vmm.
+inline std::string tested_memory() {
+    const char* const asked = std::getenv("WEIGHTLIFT_TEST_MEMORY");
+    return asked == nullptr ? "host" : asked;
+}
+
+/// In cuda memory, of the GPU that this rank would take in a push.
+inline std::unique_ptr<memory::Arena> make_tested_arena(Bytes bytes, int rank) {
+    const std::string asked = tested_memory();
+    if (asked == "host") return memory::make_host_arena(bytes);
+    const auto gpus = static_cast<int>(cuda::devices().size());
+    const auto method =
+        asked == "cuda-vmm" ? memory::DeviceMemory::Vmm : memory::DeviceMemory::Malloc;
+    return memory::make_arena(memory::MemoryKind::Cuda, bytes,
+                              {.cuda = {cuda::choose_device(rank, gpus), method}});
+}
+
 /// Why a transport cannot be tested here; empty: it can.
 inline std::string cannot_test(std::string_view transport) {
-    if (!transport_capabilities(transport).host_memory)
-        return std::string(transport) + " declares no host memory";
+    const Capabilities can = transport_capabilities(transport);
+    if (!(tested_memory() == "host" ? can.host_memory : can.cuda_memory))
+        return std::string(transport) + " does not move " + tested_memory() + " memory";
+    if (tested_memory() != "host" && cuda::devices().empty()) return cuda::why_no_devices();
     return transport_problem(transport, Context{});
 }
 
@@ -52,7 +76,7 @@ public:
     Rig(std::string_view transport, Scenario scenario)
         : scenario_(std::move(scenario)),
           world_(mpi::Communicator::world()),
-          arena_(memory::make_host_arena(scenario_.arena_bytes)) {
+          arena_(make_tested_arena(scenario_.arena_bytes, world_.rank())) {
         transport_ = make_transport(
             transport, Context{.world = &world_,
                                .watchdog = &watchdog_,
@@ -110,7 +134,9 @@ public:
     }
 
     void fill(std::uint64_t epoch) {
-        for (Bytes i = 0; i < arena_->bytes(); ++i) arena_->data()[i] = pattern(rank(), epoch, i);
+        std::vector<std::byte> bytes(arena_->bytes());
+        for (Bytes i = 0; i < bytes.size(); ++i) bytes[i] = pattern(rank(), epoch, i);
+        upload(*arena_, bytes);
         world_.barrier(soon(), "filled");
     }
 
@@ -127,7 +153,7 @@ public:
         fill(epoch);
         push.start(epoch, epoch);
         finish(push);
-        if (!is_written()) std::fill_n(arena_->data(), arena_->bytes(), std::byte{0});
+        if (!is_written()) upload(*arena_, std::vector<std::byte>(arena_->bytes()));
         world_.barrier(soon(), "sources overwritten");
         if (is_written()) check(epoch);
         world_.barrier(soon(), "checked");
@@ -167,9 +193,9 @@ private:
                     expected[copy.dst_offset + row * copy.dst_pitch + i] =
                         pattern(src, epoch, copy.src_offset + row * copy.src_pitch + i);
         }
-        const auto [wrong, right] =
-            std::mismatch(arena_->data(), arena_->data() + arena_->bytes(), expected.begin());
-        EXPECT_EQ(wrong - arena_->data(), static_cast<std::ptrdiff_t>(arena_->bytes()))
+        const std::vector<std::byte> actual = download(*arena_);
+        const auto [wrong, right] = std::mismatch(actual.begin(), actual.end(), expected.begin());
+        EXPECT_EQ(wrong - actual.begin(), static_cast<std::ptrdiff_t>(actual.size()))
             << "first wrong byte of rank " << rank() << " in epoch " << epoch;
     }
 

@@ -209,6 +209,11 @@ class PushRefusal(Refusal):
         self.assert_refused(result, 2, "3 ranks need", "TB", "available")
         self.assert_no_file()
 
+    @unittest.skipIf(os.path.exists("/proc/driver/nvidia/version"), "this machine has a GPU driver")
+    def test_gpu_memory_without_a_gpu(self):
+        self.assert_refused(self.push(*SCENE, "--memory", "cuda"), 2, "rank 0 (host ", "--memory cuda: ")
+        self.assert_no_file()
+
     def test_results_file(self):
         partial = self.output + ".part"
         for name, path in (("existing", self.output), ("existing, unfinished", partial)):

@@ -69,6 +69,8 @@ class Sweep(unittest.TestCase):
         self.assertEqual((run["status"], run["exit_code"]), ("failed", 6))
         self.assertEqual(len(run["cases"]), 25)
         self.assertEqual(len({case["settings"] for case in run["cases"]}), 25)
+        skipped, = run["skipped"]
+        self.assertIn(IMPOSSIBLE, skipped)
         failed, = [case for case in run["cases"] if case["status"] == "failed"]
         self.assertEqual(failed["exit_code"], 6)
         self.assertIn("inject=drop=1", failed["settings"])
@@ -201,7 +203,7 @@ class DryRun(Sweep):
     def test_lists_cases_with_bytes_memory_and_no_time_where_no_rate_is_known(self):
         result = launch.run("sweep", self.write(JOB), "--dry-run", "--ranks", RANKS)
         self.assertEqual(result.code, 0, result)
-        self.assertIn("26 cases (26 x 1 repetition): 25 to run, 1 skipped; at most 4 ranks of 4",
+        self.assertIn("26 cases: 25 to run, 1 skipped; at most 4 ranks of 4",
                       result.out)
         self.assertIn(IMPOSSIBLE, result.out)
         self.assertIn("N/A", result.out)

@@ -76,14 +76,15 @@ class LostLink(unittest.TestCase):
         case, = self.shown()["cases"]
         self.assertEqual((case["iterations"], case["wrong"]), (pushes, 0))
 
-    def test_far_link_down_in_mid_push_is_an_error_that_names_the_port(self):
+    def test_far_link_down_in_mid_push_is_an_error_that_names_port_and_peer(self):
         # Both ends lose the carrier: the port's own event is what is seen first.
         job = self.start(lab.groups(self.sides("--iterations", 100)))
         self.addCleanup(lab.shell, LINK_UP)
         lab.shell("ip link set peer0 down")
         result = self.finish(job)
         self.assert_ended_by_error(result)
-        self.assertRegex("\n".join(result.sentences), "rx[ep]0", result)
+        self.assertRegex("\n".join(result.sentences),
+                         f"rx[ep]0.*not done with {RANK.format('[01]')}", result)
 
     def test_path_lost_in_mid_push_is_an_error_that_names_the_peer(self):
         # As behind a switch: the ports stay up, and no packet arrives.

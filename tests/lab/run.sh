@@ -3,7 +3,8 @@
 #   SUITE  one of the table below; ci: what fits the time of CI; all: all of them, in full
 # Builds the program and its tests in build/release, or takes those of WEIGHTLIFT_LAB_BUILD. Where
 # there can be no virtual machine it says why and fails; with WEIGHTLIFT_SKIP_LAB=1 it runs nothing,
-# and says that. WEIGHTLIFT_LAB_OUT: a folder, below this one, for the figures of the suite speed.
+# and says that. WEIGHTLIFT_LAB_ALL=1: single suites in full, too. WEIGHTLIFT_LAB_OUT: a folder,
+# below this one, for the figures of the suite speed.
 # For more variables see softroce-vm.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -73,12 +74,12 @@ run_outside() { # SUITE…
     ci) mapfile -t wanted < <(names) ;;
     all)
         mapfile -t wanted < <(names)
-        limit=3600
         export WEIGHTLIFT_LAB_ALL=1
         ;;
     *) wanted=("$@") ;;
     esac
     [ ${#wanted[@]} -gt 0 ] || wanted=(none)
+    if [ -n "${WEIGHTLIFT_LAB_ALL-}" ]; then limit=3600; fi
     for suite in "${wanted[@]}"; do
         [ -n "$(column "$suite" 3)" ] ||
             { echo "run.sh: no suite $suite; there are ci, all, $(names | paste -sd' ' | sed 's/ /, /g')" >&2 && exit 2; }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <source_location>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace weightlift {
 
@@ -54,6 +56,9 @@ class ResultsError : public Error {
 public:
     explicit ResultsError(const std::string& what) : Error(ExitCode::ResultsFile, what) {}
 };
+
+/// "a, b, c, d and 12 more hosts" for messages, with `what` = "hosts".
+[[nodiscard]] std::string name_some(std::span<const std::string> names, std::string_view what = "");
 
 /// Our own bug. Kept in Release: a benchmark that is wrong must not print numbers.
 [[noreturn]] void fail_invariant(const char* expression, const std::source_location& where);

@@ -35,7 +35,7 @@ struct Options {
 };
 
 struct CaseResult {
-    std::string key;
+    std::string key;  ///< the launches' name
     Verdict verdict = Verdict::Inconclusive;
     std::string reason;  ///< why it is inconclusive, wrong or missing; else empty
     std::size_t base_launches = 0, new_launches = 0;

@@ -16,6 +16,9 @@ namespace weightlift::compare {
 using PhaseMedians = record::PhaseTimes;
 
 struct Launch {
+    /// The case's key; where one run has cases of one key that were set up differently (a sweep
+    /// over the window, say), with what tells them apart: "KEY [window_bytes 1048576]".
+    std::string name;
     std::string path, run_uuid, created_utc, status;
     int exit_code = 0;
     std::string tool_version, git;
@@ -29,7 +32,8 @@ struct Launch {
     [[nodiscard]] std::uint64_t time_ns() const { return summary.p50_ns; }
 };
 
-/// One launch per case of the run, in its order.
+/// One launch per case of the run, in its order. A case that was repeated within the run is one
+/// launch, with the iterations of all repetitions.
 [[nodiscard]] std::vector<Launch> launches_of(const record::RunRecord& run);
 
 }  // namespace weightlift::compare

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "weightlift/base/bytes.hpp"
+#include "weightlift/memory/registry.hpp"
 #include "weightlift/transport/options.hpp"
 
 namespace weightlift::session {
@@ -29,6 +30,9 @@ struct Injection {
 struct PushOptions {
     std::string strategy = "direct";
     std::string transport = "auto";  ///< auto, or a name of transport_names()
+    memory::MemoryKind memory = memory::MemoryKind::Host;
+    memory::DeviceMemory device_memory = memory::DeviceMemory::Malloc;
+    std::optional<int> gpu;  ///< ordinal of this rank's; absent: by its number on the node
     Order order = Order::Rotated;
     Bytes window = 64 * MiB;  ///< most bytes outstanding per destination
     Bytes minimum_slice = 256 * KiB;

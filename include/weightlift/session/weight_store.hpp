@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "weightlift/layout/layout.hpp"
-#include "weightlift/memory/arena.hpp"
+#include "weightlift/memory/registry.hpp"
 #include "weightlift/plan/copy.hpp"
 
 namespace weightlift::session {
@@ -17,7 +17,8 @@ public:
     WeightStore(const model::ModelSpec& model, const layout::Layout& layout, Rank rank);
 
     /// Reserves and zeroes the arena. ConfigError where the machine has not that much.
-    void allocate();
+    void allocate(memory::MemoryKind kind = memory::MemoryKind::Host,
+                  const memory::ArenaOptions& options = {});
 
     [[nodiscard]] const plan::ArenaMap& map() const { return map_; }
     [[nodiscard]] Bytes bytes() const { return map_.bytes(); }

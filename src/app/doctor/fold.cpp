@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "weightlift/base/error.hpp"
+
 #include "finding.hpp"
 
 namespace weightlift::app::doctor {
@@ -142,13 +144,8 @@ std::string where(std::span<const int> ranks, std::span<const RankReport> report
         const std::string& host = reports[static_cast<std::size_t>(rank)].host;
         if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
     }
-    constexpr std::size_t kNamed = 4;
-    std::string names = fmt::format(
-        "{}", fmt::join(hosts.begin(),
-                        hosts.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, hosts.size())),
-                        ", "));
-    if (hosts.size() > kNamed) names += fmt::format(" and {} more hosts", hosts.size() - kNamed);
-    return fmt::format("rank{} {} on {}", ranks.size() == 1 ? "" : "s", ranges_of(ranks), names);
+    return fmt::format("rank{} {} on {}", ranks.size() == 1 ? "" : "s", ranges_of(ranks),
+                       name_some(hosts, "hosts"));
 }
 
 }  // namespace weightlift::app::doctor

@@ -50,7 +50,7 @@ std::uint64_t repetitions_of(const std::vector<Case>& cases) {
 
 void print_cases(const std::vector<Case>& cases, std::optional<int> launched, bool as_json) {
     std::vector<std::vector<std::string>> rows{
-        {"case", "ranks", "bytes", "memory/rank", "pushes", "predicted"}};
+        {"case", "ranks", "bytes", "weights/rank", "pushes", "predicted"}};
     nlohmann::ordered_json json{{"schema", "weightlift-sweep/1"},
                                 {"repetitions", repetitions_of(cases)},
                                 {"cases", nlohmann::ordered_json::array()}};
@@ -92,13 +92,16 @@ void print_cases(const std::vector<Case>& cases, std::optional<int> launched, bo
     }
     if (runs > 0) std::fputs(align(rows).c_str(), stdout);
     std::fputs(rules.c_str(), stdout);
-    fmt::print("{} cases ({} x {} repetition{}): {} to run, {} skipped; at most {} ranks{}\n",
-               cases.size(), cases.size() / std::max<std::uint64_t>(repetitions_of(cases), 1),
-               repetitions_of(cases), repetitions_of(cases) == 1 ? "" : "s", runs, skipped,
-               most_ranks, launched ? fmt::format(" of {}", *launched) : "");
+    const auto repetitions = repetitions_of(cases);
+    fmt::print("{} case{}{}: {} to run, {} skipped; at most {} ranks{}\n", cases.size(),
+               cases.size() == 1 ? "" : "s",
+               repetitions > 1
+                   ? fmt::format(" ({} x {} repetitions)", cases.size() / repetitions, repetitions)
+                   : "",
+               runs, skipped, most_ranks, launched ? fmt::format(" of {}", *launched) : "");
     const std::string pushes =
-        is_known ? "at least " + milliseconds(total * static_cast<double>(repetitions_of(cases)))
-                 : "N/A (needs cluster, and a number of pushes, in every case)";
+        is_known ? "at least " + milliseconds(total * static_cast<double>(repetitions))
+                 : "N/A (a case has no cluster, or a duration instead of iterations)";
     fmt::print("pushes alone, predicted: {}\n", pushes);
 }
 

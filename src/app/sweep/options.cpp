@@ -17,9 +17,10 @@ Parsed parse_sweep(const Arguments& arguments, Options& out) {
     app.add_option("--labels", out.labels, "text stored with the run");
     app.add_flag("--resume", out.is_resumed,
                  "go on where a killed sweep into the same file stopped");
-    app.add_flag("--dry-run", out.is_dry,
-                 "print the cases with bytes, memory and predicted time (of --cluster in the job) "
-                 "instead; needs no launcher");
+    app.add_flag(
+        "--dry-run", out.is_dry,
+        "print the cases with bytes, weights per rank and predicted time (of cluster in the job) "
+        "instead; needs no launcher");
     app.add_option("--ranks", ranks, "with --dry-run and no launcher: ranks there will be");
     app.add_flag("--json", out.as_json, "machine-readable on stdout instead of the table");
     app.add_flag("--quiet", out.is_quiet, "no table, no progress but of failures");

@@ -9,6 +9,7 @@
 #include "weightlift/record/resume.hpp"
 
 #include "../case_table.hpp"
+#include "../gates.hpp"
 #include "../run_info.hpp"
 #include "../text.hpp"
 
@@ -62,7 +63,7 @@ record::CaseInfo info_of(const Case& one) {
     info.strategy = one.push.push.strategy;
     info.transport = one.push.push.transport;
     info.verify = "none";  // nothing has been
-    info.memory = one.push.memory;
+    info.memory = memory::to_string(one.push.push.memory);
     info.options = options_json(one.push);
     info.parameters = one.parameters;
     info.unique_bytes = one.model_bytes;
@@ -88,6 +89,7 @@ std::vector<bool> Report::open(const std::string& command_line, const session::T
     const std::string& output = options_.output.empty() ? job_.output : options_.output;
     if (options_.is_resumed && output.empty())
         throw ConfigError("--resume needs --output, or output in the job: the file to go on with");
+    for (const Case& one : cases_) static_cast<void>(load_gates(one.push.gates));  // or refuse now
     list_skipped();
     run_.path = results_path(output, job_name(options_));
     std::error_code ignored;
@@ -184,8 +186,16 @@ void Report::start() {
     started_ = std::chrono::steady_clock::now();
 }
 
-void Report::end(const Case& one, ExitCode code, const std::string& reason) {
+void Report::end(const Case& one, ExitCode code, std::string reason) {
     if (!is_root_) return;
+    if (code == ExitCode::Ok) {
+        const record::CaseRecord& pushed = current_->record();
+        for (const auto& bound : broken_gates(load_gates(one.push.gates), pushed.info,
+                                              record::summarize(pushed.info, pushed.samples))) {
+            code = ExitCode::Regression;
+            reason += (reason.empty() ? "" : "; ") + compare::describe(bound);
+        }
+    }
     if (!current_->has_begun()) {
         record::SetupTimes nothing;
         nothing.fill(kNotMeasured);
@@ -193,7 +203,9 @@ void Report::end(const Case& one, ExitCode code, const std::string& reason) {
                                           static_cast<std::size_t>(one.ranks()), nothing));
     }
     const bool is_right = code == ExitCode::Ok;
-    current_->end({is_right ? "complete" : "failed", static_cast<std::int32_t>(code), reason});
+    // Below a threshold the measurement is as whole as above it.
+    const bool is_whole = is_right || code == ExitCode::Regression;
+    current_->end({is_whole ? "complete" : "failed", static_cast<std::int32_t>(code), reason});
     run_.cases.push_back(current_->record());
     ended_[static_cast<std::size_t>(&one - cases_.data())] = true;
     seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
@@ -234,7 +246,8 @@ ExitCode Report::finish() {
         worst = gravest(worst, static_cast<ExitCode>(one.outcome->exit_code));
         failed += one.outcome->exit_code != 0 ? 1 : 0;
     }
-    run_.status = worst == ExitCode::Ok ? "complete" : "failed";
+    const bool is_whole = worst == ExitCode::Ok || worst == ExitCode::Regression;
+    run_.status = is_whole ? "complete" : "failed";
     run_.exit_code = static_cast<int>(worst);
     recorder_->finish(run_.status, worst);
     recorder_.reset();
@@ -246,8 +259,9 @@ ExitCode Report::finish() {
     std::fputs(case_table(run_.cases, run_.run.ranks).c_str(), stdout);
     const auto skipped =
         std::count_if(cases_.begin(), cases_.end(), [](const Case& c) { return !c.can_run(); });
-    fmt::print("{} cases: {} complete, {} failed, {} skipped\nresults: {}\n", cases_.size(),
-               run_.cases.size() - failed, failed, skipped, run_.path);
+    fmt::print("{}: {} complete, {} failed, {} skipped\nresults: {}\n",
+               count(cases_.size(), "case"), run_.cases.size() - failed, failed, skipped,
+               run_.path);
     return worst;
 }
 
@@ -255,7 +269,7 @@ void Report::abandon() noexcept {
     if (!is_root_ || !recorder_) return;
     recorder_.reset();
     try {
-        if (run_.cases.empty()) {
+        if (run_.cases.empty() && !(current_ && current_->has_begun())) {
             std::filesystem::remove(run_.path + ".part");
             return;
         }

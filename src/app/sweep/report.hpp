@@ -30,7 +30,7 @@ public:
                                          const session::Topology& topology);
     void start();
     [[nodiscard]] CaseReport& current() { return *current_; }
-    void end(const Case& one, ExitCode code, const std::string& reason);
+    void end(const Case& one, ExitCode code, std::string reason);
     /// Prints what there is to print; the sweep's exit code.
     [[nodiscard]] ExitCode finish();
     /// The sweep ends early; what has ended stays, for --resume.

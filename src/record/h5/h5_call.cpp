@@ -288,6 +288,12 @@ std::int64_t read_integer(hid_t object, const char* name) {
     return value;
 }
 
+bool has_attribute(hid_t object, const char* name) {
+    const htri_t found = H5Aexists(object, name);
+    check(found, "H5Aexists", object, name);
+    return found > 0;
+}
+
 void expect_units(hid_t dataset, std::string_view units) {
     if (const std::string found = read_text(dataset, "units"); found != units)
         malformed(dataset, fmt::format("has the units '{}', not '{}'", found, units));

@@ -121,17 +121,13 @@ inline void add_member(hid_t compound, const char* name, std::size_t offset, hid
 }
 
 // Attributes; writing replaces.
-inline bool has_attribute(hid_t object, const char* name) {
-    const htri_t found = H5Aexists(object, name);
-    check(found, "H5Aexists", object, name);
-    return found > 0;
-}
 void write_attribute(hid_t object, const char* name, hid_t file_type, hid_t type, hid_t space,
                      const void* value);
 void write_text(hid_t object, const char* name, std::string_view text);
 void write_integer(hid_t object, const char* name, std::int64_t value);
 [[nodiscard]] std::string read_text(hid_t object, const char* name);
 [[nodiscard]] std::int64_t read_integer(hid_t object, const char* name);
+[[nodiscard]] bool has_attribute(hid_t object, const char* name);
 /// ResultsError where the attribute `units` says something else.
 void expect_units(hid_t dataset, std::string_view units);
 

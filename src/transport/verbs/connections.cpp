@@ -114,7 +114,7 @@ std::map<int, mpi::Bytestring> exchange(const Context& context, std::span<const 
 }
 
 Connections::Connections(const Context& context, std::vector<std::unique_ptr<Device>>& devices,
-                         const LinkTable& links, Hello mine,
+                         const LinkTable& links, const Hello& hello,
                          const std::function<Offer(const std::vector<bool>&)>& offer)
     : context_(context), devices_(devices) {
     const std::vector<int> destinations = ranks_of(links.destinations);
@@ -122,6 +122,7 @@ Connections::Connections(const Context& context, std::vector<std::unique_ptr<Dev
     std::vector<int> linked;
     std::set_union(destinations.begin(), destinations.end(), sources.begin(), sources.end(),
                    std::back_inserter(linked));
+    Hello mine = hello;
     mine.auto_qps = plan::default_queue_pairs(std::max(destinations.size(), sources.size()));
 
     const auto hellos =

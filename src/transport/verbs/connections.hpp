@@ -92,10 +92,10 @@ struct Peer {
 
 class Connections {
 public:
-    /// Collective over the ranks of `links`. `mine` without auto_qps, which depends on the links.
+    /// Collective over the ranks of `links`. `hello` without auto_qps, which depends on the links.
     /// `offer` is asked once for this rank's memory, with keys for the rails that are used.
     Connections(const Context& context, std::vector<std::unique_ptr<Device>>& devices,
-                const LinkTable& links, Hello mine,
+                const LinkTable& links, const Hello& hello,
                 const std::function<Offer(const std::vector<bool>& used)>& offer);
     ~Connections();
     Connections(const Connections&) = delete;

@@ -83,7 +83,7 @@ Rail Device::rail() const {
             .is_spare = is_spare_};
 }
 
-void Device::check_events(const std::function<std::string(const ibv_qp*)>& peer_of) const {
+void Device::check_events(const std::function<std::string(const ibv_qp*)>& who) const {
     ibv_async_event event{};
     while (ibv_get_async_event(context_.get(), &event) == 0) {
         ibv_ack_async_event(&event);
@@ -92,7 +92,7 @@ void Device::check_events(const std::function<std::string(const ibv_qp*)>& peer_
         if (is_fatal(event.event_type) && !is_other_port)
             throw TransportError(fmt::format(
                 "verbs: {} reports: {}{}", label(), ibv_event_type_str(event.event_type),
-                is_of_pair(event.event_type) ? peer_of(event.element.qp) : ""));
+                who(is_of_pair(event.event_type) ? event.element.qp : nullptr)));
     }
 }
 

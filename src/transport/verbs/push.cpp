@@ -320,12 +320,16 @@ void VerbsPush::handle(const ibv_wc& completion) {
 void VerbsPush::check_events() const {
     for (const auto& device : lent_.devices)
         device->check_events([&](const ibv_qp* pair) -> std::string {
-            for (std::uint32_t id = 0; id < lent_.connections.size(); ++id) {
+            std::vector<std::string> peers;
+            if (pair == nullptr)
+                for (const int rank : pending()) peers.push_back(lent_.context.label(rank));
+            for (std::uint32_t id = 0; pair != nullptr && id < lent_.connections.size(); ++id) {
                 const Channel& channel = lent_.connections.channel(id);
-                if (channel.pair->get() == pair)
-                    return fmt::format(" (queue pair with {})", lent_.context.label(channel.peer));
+                if (channel.pair->get() == pair) peers.push_back(lent_.context.label(channel.peer));
             }
-            return "";
+            if (peers.empty()) return "";
+            return fmt::format(" ({} {})", pair == nullptr ? "not done with" : "queue pair with",
+                               name_some(peers));
         });
 }
 

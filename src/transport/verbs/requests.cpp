@@ -62,7 +62,7 @@ private:
             copy.dst_offset + row * copy.dst_pitch, copy.row_bytes);
     }
 
-    Request rows_of(const Copy& copy, std::uint64_t row, std::uint64_t rows) const {
+    static Request rows_of(const Copy& copy, std::uint64_t row, std::uint64_t rows) {
         return {.destination = copy.destination,
                 .src_offset = copy.src_offset + row * copy.src_pitch,
                 .src_pitch = copy.src_pitch,
@@ -118,12 +118,9 @@ private:
         for (std::uint64_t row = 0; row < copy.rows; row += step) {
             Request request = rows_of(copy, row, std::min(step, copy.rows - row));
             request.is_parcel = true;
-            // A contiguous source leaves as one piece.
-            if (is_strided_here) {
-                request.is_packed = true;
-            } else if (crosses(request.src_offset, request.bytes(), rules_.src_piece)) {
-                request.is_packed = true;
-            }
+            // A contiguous source leaves as one piece, unless it lies in two.
+            request.is_packed =
+                is_strided_here || crosses(request.src_offset, request.bytes(), rules_.src_piece);
             out_.push_back(request);
         }
     }

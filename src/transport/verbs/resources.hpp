@@ -46,8 +46,8 @@ public:
     [[nodiscard]] ibv_pd* domain() const { return domain_.get(); }
 
     /// Throws where the device has said that it or one of its queues is broken, or its port down.
-    /// `peer_of` gives words for whom a queue pair was with.
-    void check_events(const std::function<std::string(const ibv_qp*)>& peer_of) const;
+    /// `who` names the peers of a queue pair, or of all that are not done yet (nullptr).
+    void check_events(const std::function<std::string(const ibv_qp*)>& who) const;
 
     /// A completion queue with room for `entries` more. Queues are made as large as the device
     /// allows for the `expected` entries still to come.

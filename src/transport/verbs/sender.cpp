@@ -47,6 +47,8 @@ void Sender::add(const Request& request) {
 
 void Sender::seal(const Addresses& at) {
     arena_ = at.arena.base;
+    if (packs()) staging_ = at.staging.base + at.staging_offset;
+    slot_ = at.slot;
     std::size_t entries = 0;
     for (const Request& request : requests_) entries += request.pieces();
     entries_.reserve(entries);  // work_ points into it
@@ -59,9 +61,8 @@ void Sender::seal(const Addresses& at) {
         work.wr_id = pack_id({Kind::Send, channel_->id, static_cast<std::uint32_t>(i)});
         const std::size_t first = entries_.size();
         if (request.is_packed) {
-            const Bytes slot = packed++ % kSlots;
             entries_.push_back(
-                at.staging.entry(at.staging_offset + slot * at.slot, request.bytes()));
+                at.staging.entry(at.staging_offset + packed++ % kSlots * slot_, request.bytes()));
         } else if (request.pieces() == 1) {
             entries_.push_back(at.arena.entry(request.src_offset, request.bytes()));
         } else {
@@ -103,6 +104,7 @@ void Sender::seal(const Addresses& at) {
 void Sender::start(std::uint64_t epoch) {
     next_ = done_ = 0;
     resume_ = slots_used_ = 0;
+    packed_posted_ = 0;
     packed_under_way_ = 0;
     is_packed_ = false;
     work_.back().imm_data = htonl(notice_of(epoch));
@@ -117,9 +119,9 @@ bool Sender::post() {
         if (batch.is_parcel && channel_->free_slots == 0) return false;
         if (batch.is_packed && !is_packed_) {
             const Request& request = requests_[batch.first];
-            copy_rows(reinterpret_cast<std::byte*>(work_[batch.first].sg_list->addr),
-                      request.row_bytes, arena_ + request.src_offset, request.src_pitch,
-                      request.rows, request.row_bytes);
+            copy_rows(staging_ + packed_posted_ % kSlots * slot_, request.row_bytes,
+                      arena_ + request.src_offset, request.src_pitch, request.rows,
+                      request.row_bytes);
             is_packed_ = true;
         }
     }
@@ -134,7 +136,10 @@ bool Sender::post() {
     resume_ = 0;
     is_packed_ = false;
     slots_used_ += batch.slots;
-    if (batch.is_packed) ++packed_under_way_;
+    if (batch.is_packed) {
+        ++packed_posted_;
+        ++packed_under_way_;
+    }
     if (batch.is_parcel) --channel_->free_slots;
     ++next_;
     return true;

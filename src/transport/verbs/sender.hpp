@@ -81,12 +81,15 @@ private:
     std::vector<ibv_send_wr> work_;
     std::vector<ibv_sge> entries_;
     const std::byte* arena_ = nullptr;
+    std::byte* staging_ = nullptr;  ///< kSlots of slot_ bytes, taken in turn
+    Bytes slot_ = 0;
 
     std::size_t packed_ = 0;  ///< packed requests in all
     std::size_t next_ = 0, done_ = 0;
     std::uint32_t resume_ = 0;  ///< requests of the next batch that are posted already
     bool is_packed_ = false;    ///< the next batch's rows are in staging
     std::uint32_t slots_used_ = 0;
+    std::size_t packed_posted_ = 0;
     int packed_under_way_ = 0;
 };
 

@@ -34,8 +34,28 @@ TEST(ParsePush, has_the_documented_defaults) {
     EXPECT_EQ(a.warmup, 2U);
     EXPECT_EQ(a.interval, 0s);
     EXPECT_EQ(a.duration, 0s);
-    EXPECT_EQ(a.memory, "host");
+    EXPECT_EQ(a.push.memory, memory::MemoryKind::Host);
+    EXPECT_EQ(a.push.device_memory, memory::DeviceMemory::Malloc);
+    EXPECT_EQ(a.push.gpu, std::nullopt);
     EXPECT_FALSE(a.as_json || a.is_quiet || a.has_reference);
+}
+
+TEST(ParsePush, reads_where_gpu_memory_comes_from) {
+    const PushArguments a = parse({"--device-memory", "vmm", "--gpu", "3"});
+    EXPECT_EQ(a.push.device_memory, memory::DeviceMemory::Vmm);
+    EXPECT_EQ(a.push.gpu, 3);
+    EXPECT_EQ(nlohmann::json::parse(options_json(a))["gpu"], 3);
+    EXPECT_EQ(digests_of(a), digests_of(parse({"--device-memory", "vmm"})))
+        << "ranks take GPUs of their own";
+}
+
+TEST(ParsePush, takes_cuda_memory_where_it_is_built_in_but_no_reference_copy_of_it) {
+    const auto kinds = memory::memory_kinds();
+    if (std::find(kinds.begin(), kinds.end(), "cuda") == kinds.end())
+        GTEST_SKIP() << "this build has no CUDA";
+    EXPECT_EQ(parse({"--memory", "cuda"}).push.memory, memory::MemoryKind::Cuda);
+    PushArguments out;
+    EXPECT_THROW((void)parse_push({"--memory", "cuda", "--reference", "memcpy"}, out), ConfigError);
 }
 
 TEST(ParsePush, reads_every_flag) {
@@ -124,7 +144,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{{"--order", "plane"},
                 "--order plane: not one of plan, rotated, did you mean 'plan'?"},
         Refused{{"--verify", "finger"}, "--verify finger: not one of none, fingerprint, full"},
-        Refused{{"--memory", "cuda"}, "--memory cuda: not one of host"},
+        Refused{{"--memory", "gpu"}, "--memory gpu: not one of host"},
+        Refused{{"--device-memory", "pool"}, "--device-memory pool"},
+        Refused{{"--gpu", "one"}, "--gpu one"},
         Refused{{"--transport", "carrier-pigeon"}, "carrier-pigeon"},
         Refused{{"--window", "0"}, "--window 0: must be at least one byte"},
         Refused{{"--window", "64 potatoes"}, "--window 64 potatoes: not a size"},
@@ -133,7 +155,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{{"--timeout", "soon"}, "--timeout soon: not a duration"},
         Refused{{"--interval", "1 fortnight"}, "--interval 1 fortnight: not a duration"},
         Refused{{"--duration", "0"}, "--duration 0: must be longer than nothing"},
-        Refused{{"--reference", "dd"}, "--reference dd: not memcpy"},
+        Refused{{"--reference", "a.json", "--reference", "b.json"},
+                "--reference b.json: a.json is given already"},
+        Refused{{"--max-time", "soon"}, "--max-time soon: not a duration like"},
+        Refused{{"--min-line", "85%"}, "--min-line 85%: needs --cluster"},
+        Refused{{"--min-line", "most", "--cluster", "h100-ib400"}, "--min-line most: not a perc"},
         Refused{{"--role", "spectator"}, "--role spectator: not trainer or rollout"},
         Refused{{"--role", "trainer", "--roles", "trainer:0,rollout:1"},
                 "--role and --roles exclude each other"},
@@ -191,6 +217,7 @@ TEST(DigestsOf, tell_ranks_apart_that_were_started_differently) {
          {Row{{"--model", "n"}, "--model"}, Row{{"--trainer", "tp=4"}, "--trainer"},
           Row{{"--rollout", "tp=8"}, "--rollout"}, Row{{"--transport", "shm"}, "--transport"},
           Row{{"--verify", "full"}, "--verify"}, Row{{"--reference", "memcpy"}, "--reference"},
+          Row{{"--reference", "r.json"}, "--reference"}, Row{{"--max-time", "1s"}, "--max-time"},
           Row{{"--inject", "drop=1"}, "--inject"},
           Row{{"--iterations", "3"}, "the rest of the command line"},
           Row{{"--order", "plan"}, "the rest of the command line"},

@@ -1,5 +1,7 @@
 #include "weightlift/base/error.hpp"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace weightlift {
@@ -15,6 +17,16 @@ TEST(Error, carries_the_exit_code_it_leads_to) {
     EXPECT_EQ(code_of<TransportError>(), ExitCode::Transport);
     EXPECT_EQ(code_of<DeadlineError>(), ExitCode::Deadline);
     EXPECT_EQ(code_of<ResultsError>(), ExitCode::ResultsFile);
+}
+
+TEST(NameSome, names_four_and_counts_the_others) {
+    const std::vector<std::string> names{"a", "b", "c", "d", "e", "f"};
+    const std::span<const std::string> all(names);
+    EXPECT_EQ(name_some({}), "");
+    EXPECT_EQ(name_some(all.first(1)), "a");
+    EXPECT_EQ(name_some(all.first(4), "hosts"), "a, b, c, d");
+    EXPECT_EQ(name_some(all, "hosts"), "a, b, c, d and 2 more hosts");
+    EXPECT_EQ(name_some(all), "a, b, c, d and 2 more");
 }
 
 TEST(Ensures, names_expression_and_place_of_our_own_bug) {

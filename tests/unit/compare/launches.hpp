@@ -25,7 +25,7 @@ inline Launch launch(const std::string& name, double post_ms, double wire_ms) {
     one.info.rollout = "tp=2";
     one.info.strategy = "direct";
     one.info.transport = "shm";
-    one.info.key = "tiny/tp=1/tp=2/direct/shm";
+    one.info.key = one.name = "tiny/tp=1/tp=2/direct/shm";
     one.info.verify = "fingerprint";
     one.info.memory = "host";
     one.info.options = R"({"window_bytes":1,"order":"rotated"})";
@@ -69,7 +69,7 @@ inline std::vector<Launch> side(const std::string& name, std::size_t count, doub
 inline std::vector<Launch> as_case(std::vector<Launch> launches, const std::string& model) {
     for (Launch& one : launches) {
         one.info.model = model;
-        one.info.key = model + "/tp=1/tp=2/direct/shm";
+        one.info.key = one.name = model + "/tp=1/tp=2/direct/shm";
     }
     return launches;
 }

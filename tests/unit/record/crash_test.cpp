@@ -1,5 +1,6 @@
 // What is left of a run that is killed, or whose disk fills up, at every write that HDF5 makes, and
 // of one on a file system that lacks calls. The functions below stand before the C library's.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -15,6 +16,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include "weightlift/record/resume.hpp"
 
 #include "example_run.hpp"
 
@@ -74,7 +77,7 @@ constexpr std::size_t kCases = 2;
 struct Progress {
     std::atomic<long> writes;
     std::atomic<bool> created, finished;
-    std::atomic<std::uint64_t> cases, events;
+    std::atomic<std::uint64_t> cases, events, ended;
     std::atomic<std::uint64_t> iterations[kCases];
 };
 
@@ -107,6 +110,9 @@ protected:
             ++progress_->events;
             const std::vector<FingerprintRow> fingerprints(100);
             recorder->fingerprints(number, fingerprints);
+            if (c > 0) continue;  // a run ends its last case
+            recorder->end_case(number, {"complete", 0, ""});
+            ++progress_->ended;
         }
         recorder->finish("complete", ExitCode::Ok);
         progress_->finished = true;
@@ -147,6 +153,14 @@ protected:
             for (std::size_t i = 0; i < found.samples.size(); ++i)
                 expect_equal(found.samples[i], example::sample(c, i, kRanks));
         }
+        const auto ended =
+            std::count_if(record.cases.begin(), record.cases.end(),
+                          [](const CaseRecord& found) { return found.outcome.has_value(); });
+        expect_step("cases that ended", static_cast<std::size_t>(ended), progress_->ended);
+        for (const CaseRecord& found : record.cases)
+            if (found.outcome) {
+                EXPECT_EQ(found.fingerprints.size(), 100U);
+            }
         for (std::size_t i = 0; i < record.events.size(); ++i)
             EXPECT_EQ(record.events[i].text, std::to_string(i));
     }
@@ -205,6 +219,59 @@ TEST_F(Crash, full_disk_is_an_error_with_its_cause_and_loses_nothing) {
         }
         return progress_->finished ? 0 : 2;
     });
+}
+
+void leave_unfinished(const std::string& path) {
+    const auto recorder = create_results(path);
+    recorder->begin_run(example::run(kRanks));
+    for (std::uint64_t c = 0; c < kCases; ++c) {
+        const int number =
+            recorder->begin_case(example::test_case(), kRanks, example::setup(kRanks));
+        recorder->iteration(number, example::sample(c, 0, kRanks));
+        recorder->end_case(number, {"complete", 0, ""});
+    }
+}
+
+void resume(const std::string& path) {
+    const auto left = read_unfinished(path);
+    if (!left) throw std::runtime_error("nothing is left");
+    set_aside(path);
+    const auto recorder = create_results(path);
+    recorder->begin_run(left->run);
+    for (const CaseRecord& one : left->cases) copy_case(*recorder, one);
+    drop_aside(path);
+    recorder->finish("complete", ExitCode::Ok);
+}
+
+TEST_F(Crash, killed_while_it_takes_over_an_older_file_keeps_every_case_that_ended) {
+    long n = 0;
+    for (; !progress_->finished; ++n) {
+        const Folder folder;
+        const std::string path = folder.file("run.h5");
+        leave_unfinished(path);
+        wait_for(start([&] {
+            fault = Fault::Kill;
+            writes_until_fault = n;
+            resume(path);
+            progress_->finished = true;
+            return 0;
+        }));
+        SCOPED_TRACE("write " + std::to_string(n));
+        if (progress_->writes == 0) GTEST_SKIP() << "this HDF5 does not call our pwrite";
+        // The next attempt finds all of it, wherever this one ended.
+        if (!progress_->finished) {
+            ASSERT_TRUE(has_unfinished(path));
+            resume(path);
+        }
+        const RunRecord record = read_results(path, false);
+        ASSERT_EQ(record.cases.size(), kCases);
+        for (std::size_t c = 0; c < kCases; ++c) {
+            ASSERT_TRUE(record.cases[c].outcome);
+            ASSERT_EQ(record.cases[c].samples.size(), 1U);
+            expect_equal(record.cases[c].samples[0], example::sample(c, 0, kRanks));
+        }
+    }
+    EXPECT_GT(n, 30);
 }
 
 TEST_F(Crash, file_size_limit_is_an_error_with_its_cause_and_loses_nothing) {

@@ -1,0 +1,98 @@
+// Whether the machines can hold what the ranks are about to allocate: asked of all at once, since
+// each sees only what is free before the others take theirs.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "state.hpp"
+
+namespace weightlift::session {
+
+void Session::State::choose_gpu() {
+    if (options.memory != memory::MemoryKind::Cuda) return;
+    const auto& devices = cuda::devices();
+    if (devices.empty())
+        throw ConfigError(fmt::format("--memory cuda: {}", cuda::why_no_devices()));
+    const auto visible = static_cast<int>(devices.size());
+    if (options.gpu && *options.gpu >= visible)
+        throw ConfigError(fmt::format("--gpu {}: this process sees {} GPUs, from 0 to {}",
+                                      *options.gpu, visible, visible - 1));
+    const int local_rank = inputs.topology.local_rank[static_cast<std::size_t>(rank)];
+    gpu = devices[static_cast<std::size_t>(
+        options.gpu.value_or(cuda::choose_device(local_rank, visible)))];
+}
+
+memory::ArenaOptions Session::State::arena_options() const {
+    return {{.device = gpu ? gpu->ordinal : 0, .method = options.device_memory}};
+}
+
+void Session::State::check_memory(const mpi::Deadline& deadline) const {
+    struct Need {
+        Bytes bytes, available;
+    };
+    // What transports need besides is host memory, whatever the weights are in.
+    Bytes bytes = options.memory == memory::MemoryKind::Host ? store.bytes() : 0;
+    for (const Lane& lane : lanes)
+        bytes = checked_add(bytes, lane.transport->scratch_bytes(lane.links), "memory of a rank");
+    const auto needs =
+        world().gather(Need{bytes, memory::available_host_memory()}, deadline, "memory check");
+    struct Node {
+        Bytes bytes = 0, available = ~Bytes{0};
+        int ranks = 0, first = -1;
+    };
+    std::vector<Node> nodes(inputs.topology.node_size.size());
+    for (std::size_t r = 0; r < needs.size(); ++r) {
+        Node& node = nodes[static_cast<std::size_t>(inputs.topology.node[r])];
+        if (node.first < 0) node.first = static_cast<int>(r);
+        node.bytes = checked_add(node.bytes, needs[r].bytes, "memory of a node");
+        node.available = std::min(node.available, needs[r].available);
+        ++node.ranks;
+    }
+    for (const Node& node : nodes)
+        if (node.first >= 0 && node.bytes > node.available)
+            throw ConfigError(
+                fmt::format("host {}: its {} ranks need {} for weights, but only {} of memory is "
+                            "available there "
+                            "(fewer --layers, or more hosts)",
+                            inputs.topology.hosts[static_cast<std::size_t>(node.first)], node.ranks,
+                            human_bytes(node.bytes), human_bytes(node.available)));
+}
+
+void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
+    if (options.memory != memory::MemoryKind::Cuda) return;
+    /// By UUID: ordinals of different processes may mean different GPUs.
+    struct Need {
+        std::array<char, 48> uuid{};
+        Bytes bytes = 0, free = 0;
+    };
+    Need mine;
+    gpu->uuid.copy(mine.uuid.data(), mine.uuid.size() - 1);
+    mine.bytes = store.bytes();
+    mine.free = cuda::free_memory(gpu->ordinal);
+    const auto needs = world().gather(mine, deadline, "memory check");
+    struct Gpu {
+        Bytes bytes = 0, free = ~Bytes{0};
+        int ranks = 0, first = -1;
+    };
+    std::map<std::string, Gpu> gpus;
+    for (std::size_t r = 0; r < needs.size(); ++r) {
+        Gpu& one = gpus[needs[r].uuid.data()];
+        if (one.first < 0) one.first = static_cast<int>(r);
+        one.bytes = checked_add(one.bytes, needs[r].bytes, "memory of a GPU");
+        one.free = std::min(one.free, needs[r].free);
+        ++one.ranks;
+    }
+    for (const auto& [uuid, one] : gpus)
+        if (one.bytes > one.free)
+            throw ConfigError(fmt::format(
+                "host {}: {} has {} free, but its {} ranks need {} for weights, {} of them rank {} "
+                "(fewer --layers, or more GPUs)",
+                inputs.topology.hosts[static_cast<std::size_t>(one.first)], uuid,
+                human_bytes(one.free), one.ranks, human_bytes(one.bytes),
+                human_bytes(needs[static_cast<std::size_t>(one.first)].bytes), one.first));
+}
+
+}  // namespace weightlift::session

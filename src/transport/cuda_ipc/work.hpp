@@ -1,0 +1,49 @@
+// Who carries which copy: the copy engines, which leave the SMs to others, or one kernel over many
+// small pieces, where starting a copy takes longer than its bytes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weightlift/plan/copy.hpp"
+
+namespace weightlift::transport::cuda_ipc {
+
+struct SplitRules {
+    Bytes small = 0;        ///< copies of fewer bytes than this go to the kernel
+    Bytes short_row = 0;    ///< as do those of several rows shorter than this
+    Bytes max_pitch = 0;    ///< of the engines' strided copies
+    Bytes op_bytes = 0;     ///< most bytes of one engine operation
+    Bytes batch_bytes = 0;  ///< after so many bytes engines say how far they are
+    std::uint32_t batch_ops = 1;
+};
+
+/// A part of the kernel's work, of at most kPieceBytes.
+struct Piece {
+    Bytes src_offset = 0, dst_offset = 0;
+    Bytes src_pitch = 0, dst_pitch = 0;
+    std::uint32_t rows = 0, row_bytes = 0;
+};
+inline constexpr Bytes kPieceBytes = 64 * KiB;
+
+/// Engine operations ops[first, first + count) to one destination, or pieces of the kernel.
+struct Batch {
+    std::uint32_t destination = 0;
+    bool is_kernel = false;
+    std::size_t first = 0, count = 0;
+    Bytes bytes = 0;
+};
+
+struct Work {
+    std::vector<plan::Copy> ops;
+    std::vector<Piece> pieces;
+    std::vector<Batch>
+        batches;  ///< one of the kernel per destination before all, then the engines'
+};
+
+/// Copies in the plan's order. Rows that follow each other at both ends become one.
+[[nodiscard]] Work split_copies(std::span<const plan::Copy> copies, std::size_t destinations,
+                                const SplitRules& rules);
+
+}  // namespace weightlift::transport::cuda_ipc

@@ -1,0 +1,37 @@
+#!/bin/bash
+# Runs the tests that need a GPU: tests/gpu/run.sh BUILD_FOLDER. Where compute-sanitizer is there,
+# the kernels once more under memcheck and racecheck.
+set -euo pipefail
+build=$1
+ctest --output-on-failure --no-tests=error --test-dir "$build" -L gpu
+# The conformance suite over GPU memory, by ranks that share the GPUs there are.
+if [ -x "$build/tests/conformance/transport_conformance" ]; then
+    for memory in cuda cuda-vmm; do
+        for ranks in 2 4; do
+            echo "conformance suite, $ranks ranks, $memory memory"
+            # shellcheck disable=SC2086
+            WEIGHTLIFT_TEST_MEMORY=$memory ${MPIEXEC:-mpirun --oversubscribe} -n $ranks \
+                "$build/tests/conformance/transport_conformance" --gtest_brief=1
+        done
+        echo "more than 2 GiB, $memory memory"
+        # shellcheck disable=SC2086
+        WEIGHTLIFT_TEST_MEMORY=$memory ${MPIEXEC:-mpirun --oversubscribe} -n 2 \
+            "$build/tests/conformance/transport_large" --gtest_brief=1
+    done
+fi
+if ! sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+    echo "no compute-sanitizer: memcheck and racecheck are left out" >&2
+    exit 0
+fi
+# Large blocks would take minutes there and meet nothing new.
+for tool in memcheck racecheck; do
+    echo "compute-sanitizer --tool $tool"
+    status=0
+    "$sanitizer" --tool $tool --error-exitcode 9 --log-file "$build/$tool.log" \
+        "$build/tests/gpu/gpu_memory" --gtest_brief=1 --gtest_filter='*Kernels*-*large_blocks*' || status=$?
+    # 77: there is no GPU, as the tests have said.
+    if [ $status -ne 0 ] && [ $status -ne 77 ]; then
+        cat "$build/$tool.log"
+        exit $status
+    fi
+done
