@@ -133,6 +133,7 @@ ExitCode run_case(const Stage& stage, const PushArguments& a, const CaseInputs& 
         });
     }
     observer.nics(session.nic_traffic());
+    session.close();
     return is_right ? ExitCode::Ok : ExitCode::WrongData;
 }
 
