@@ -84,7 +84,7 @@ RankReport rank_report_from_json(std::string_view text) {
 
 std::string table(std::span<const Folded> findings, std::span<const RankReport> reports) {
     // Printed in parts, which line up: as wide as "relaxed ordering".
-    constexpr std::size_t kVerdict = 6, kCheck = 16, kIndent = kVerdict + kCheck + 2;
+    constexpr std::size_t kVerdict = 6, kCheck = 17, kIndent = kVerdict + kCheck + 2;
     std::string out;
     for (const auto& [finding, ranks] : findings) {
         const std::string place = finding.is_joint ? "" : where(ranks, reports);

@@ -1,6 +1,7 @@
 #include "write_check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -11,7 +12,8 @@
 #include <sched.h>
 
 #include "weightlift/base/hash.hpp"
-#include "weightlift/memory/arena.hpp"
+#include "weightlift/cuda/device.hpp"
+#include "weightlift/memory/registry.hpp"
 #include "weightlift/transport/registry.hpp"
 
 namespace weightlift::app::doctor {
@@ -24,9 +26,14 @@ using transport::RegionKey;
 constexpr Bytes kBytes = MiB;  // sent from the first half of an arena into the second
 constexpr int kKeyTag = 31500;
 
-std::byte pattern(int rank, Bytes offset) {
-    const auto seed = splitmix64(static_cast<std::uint64_t>(rank) + 1);
-    return static_cast<std::byte>(splitmix64(seed + offset / 8) >> (offset % 8 * 8));
+/// What a rank sends, at `offset` of the memory of whoever has it.
+memory::Block block(int rank, Bytes offset) {
+    constexpr std::uint64_t kRows = 64, kColumns = kBytes / kRows / 2;
+    return {offset,
+            2 * kColumns,
+            {{0, kRows}, {0, kColumns}},
+            DType::BF16,
+            splitmix64(static_cast<std::uint64_t>(rank) + 1)};
 }
 
 /// Who this rank writes to and who writes to it; equal to the rank itself: nobody.
@@ -46,6 +53,12 @@ Neighbours ring(int rank, int size, auto&& takes_part) {
     return {members[(at + 1) % n], members[(at + n - 1) % n]};
 }
 
+/// What a transport moves: host memory where it can, since no GPU is needed for that.
+memory::MemoryKind kind_of(std::string_view transport) {
+    return transport::transport_capabilities(transport).host_memory ? memory::MemoryKind::Host
+                                                                    : memory::MemoryKind::Cuda;
+}
+
 /// One transport, opened, used once and closed.
 class Trial {
 public:
@@ -54,8 +67,7 @@ public:
         : agreement_(ward.agreement),
           neighbours_(neighbours),
           transport_name_(transport),
-          phase_(fmt::format("write by {}{}{}", transport, rail.empty() ? "" : " over ", rail)),
-          arena_(memory::make_host_arena(2 * kBytes)) {
+          phase_(fmt::format("write by {}{}{}", transport, rail.empty() ? "" : " over ", rail)) {
         const auto rank = static_cast<std::size_t>(agreement_.world().rank());
         context_.world = &agreement_.world();
         context_.watchdog = &ward.watchdog;
@@ -65,6 +77,9 @@ public:
         context_.local_size =
             ward.topology.node_size[static_cast<std::size_t>(ward.topology.node[rank])];
         context_.verbs = options;
+        if (kind_of(transport) == memory::MemoryKind::Cuda)
+            context_.cuda.device =
+                cuda::choose_device(context_.local_rank, static_cast<int>(cuda::devices().size()));
     }
     Trial(const Trial&) = delete;
     Trial& operator=(const Trial&) = delete;
@@ -76,6 +91,7 @@ public:
         RegionKey mine;
         std::map<int, mpi::Bytestring> keys;
         agreement_.run(phase, [&](const mpi::Deadline&) {
+            arena_ = memory::make_arena(kind_of(transport_name_), 2 * kBytes, {context_.cuda});
             transport_ = transport::make_transport(transport_name_, context_);
             mine = transport_->register_memory(*arena_);
         });
@@ -86,8 +102,8 @@ public:
                        [&](const mpi::Deadline&) { transport_->connect(links(world.size())); });
         agreement_.run(phase, [&](const mpi::Deadline&) {
             push_ = transport_->prepare(plan(keys));
-            for (Bytes i = 0; i < kBytes; ++i) arena_->data()[i] = pattern(world.rank(), i);
-            std::fill_n(arena_->data() + kBytes, kBytes, std::byte{0xff});
+            arena_->fill(std::array{block(world.rank(), 0)}, 1);
+            arena_->poison(std::array{block(neighbours_.previous, kBytes)});
         });
         agreement_.run(phase, [&](const mpi::Deadline& deadline) {
             push_->start(1, 1);
@@ -98,11 +114,14 @@ public:
             }
         });
         // What was sent is gone before anybody looks at what arrived.
-        std::fill_n(arena_->data(), kBytes, std::byte{0});
-        agreement_.run(phase, [](const mpi::Deadline&) {});
+        agreement_.run(phase, [&](const mpi::Deadline&) {
+            arena_->poison(std::array{block(world.rank(), 0)});
+        });
         std::string wrong = receives() ? first_wrong() : "";
-        push_.reset();
-        transport_.reset();
+        agreement_.run(phase, [&](const mpi::Deadline&) {
+            push_.reset();
+            transport_.reset();
+        });
         return wrong;
     }
 
@@ -160,15 +179,11 @@ private:
     }
 
     [[nodiscard]] std::string first_wrong() const {
-        Bytes wrong = 0, first = 0;
-        for (Bytes i = kBytes; i-- > 0;)
-            if (arena_->data()[kBytes + i] != pattern(neighbours_.previous, i)) {
-                ++wrong;
-                first = i;
-            }
-        if (wrong == 0) return "";
-        return fmt::format("{}: {} of {} bytes from {} are wrong, the first at {}", phase_, wrong,
-                           kBytes, agreement_.label(neighbours_.previous), first);
+        const auto wrong = arena_->compare(std::array{block(neighbours_.previous, kBytes)}, 1);
+        if (!wrong) return "";
+        return fmt::format("{}: {} of {} values from {} are wrong, the first in row {}, column {}",
+                           phase_, wrong->count, kBytes / 2, agreement_.label(neighbours_.previous),
+                           wrong->row, wrong->column);
     }
 
     const Agreement& agreement_;
@@ -209,6 +224,13 @@ std::vector<Finding> Writes::through(std::string_view transport) const {
         return !is_local || node[static_cast<std::size_t>(r)] == own;
     });
     const std::string check = fmt::format("write by {}", transport);
+    if (kind_of(transport) == memory::MemoryKind::Cuda) {
+        const bool has_gpu = !cuda::devices().empty();
+        const mpi::Deadline deadline(ward_.agreement.timeout());
+        if (ward_.agreement.world().min(has_gpu ? 1 : 0, deadline, check.c_str()) == 0)
+            return {{check, Verdict::Skip,
+                     has_gpu ? "not every rank sees a GPU" : cuda::why_no_devices(), ""}};
+    }
     if (auto bad = attempt(check, transport, neighbours, {}, "")) return {*bad};
     if (neighbours.next == rank())
         return {{check, Verdict::Skip, "no other rank on this host", ""}};
