@@ -9,6 +9,9 @@
 #include "cuda_ipc/transport.hpp"
 #endif
 #include "mpi/transport.hpp"
+#if WEIGHTLIFT_WITH_NCCL
+#include "nccl/transport.hpp"
+#endif
 #include "shm/transport.hpp"
 #if WEIGHTLIFT_WITH_VERBS
 #include "verbs/transport.hpp"
@@ -33,6 +36,9 @@ constexpr std::array kEntries = {
     Entry{"verbs", verbs::capabilities, verbs::make, verbs::problem},
 #endif
     Entry{"mpi", mpi_rma::capabilities, mpi_rma::make},
+#if WEIGHTLIFT_WITH_NCCL
+    Entry{"nccl", nccl::capabilities, nccl::make, nccl::problem},
+#endif
 };
 
 constexpr auto kNames = [] {
