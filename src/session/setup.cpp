@@ -92,6 +92,8 @@ void Session::State::find_usable(const mpi::Deadline& deadline) {
     for (const std::string_view name : transport::transport_names()) {
         const transport::Capabilities c = transport::transport_capabilities(name);
         if (!moves_memory(c)) continue;
+        // Asked for by name only: what it demands of the launch is not to be found out by trying.
+        if (c.one_rank_per_gpu) continue;
         // Looking for devices costs time: only where they would be used.
         std::string problem;
         if (!one_node || c.same_host_only || usable.empty())
@@ -250,6 +252,7 @@ void Session::setup() {
     s.agreement.run("choice of transports", [&](const mpi::Deadline& d) { s.find_usable(d); });
     timed(SetupPhase::Connect, "open transports", [&](const mpi::Deadline&) { s.open_lanes(); });
     s.agreement.run("memory check", [&](const mpi::Deadline& d) {
+        s.check_one_rank_per_gpu(d);
         s.check_memory(d);
         s.check_gpu_memory(d);
     });
