@@ -217,13 +217,16 @@ private:
 };
 
 std::vector<Finding> Writes::through(std::string_view transport) const {
-    const bool is_local = transport::transport_capabilities(transport).same_host_only;
+    const transport::Capabilities can = transport::transport_capabilities(transport);
+    const std::string check = fmt::format("write by {}", transport);
+    if (can.one_rank_per_gpu)
+        return {{check, Verdict::Skip, "needs a GPU for each rank: a push will tell", ""}};
+    const bool is_local = can.same_host_only;
     const auto& node = ward_.topology.node;
     const auto own = node[static_cast<std::size_t>(rank())];
     const Neighbours neighbours = ring(rank(), size(), [&](int r) {
         return !is_local || node[static_cast<std::size_t>(r)] == own;
     });
-    const std::string check = fmt::format("write by {}", transport);
     if (kind_of(transport) == memory::MemoryKind::Cuda) {
         const bool has_gpu = !cuda::devices().empty();
         const mpi::Deadline deadline(ward_.agreement.timeout());
