@@ -107,6 +107,29 @@ void bench_device_memset(benchmark::State& state) {
     state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBytes));
 }
 
+/// What a copy engine moves from one GPU to another: the ceiling of a push over NVLink.
+void bench_peer_copy(benchmark::State& state) {
+    constexpr Bytes kBlock = 8'000'000'000;
+    if (weightlift::cuda::devices().size() < 2) {
+        state.SkipWithError("needs two GPUs");
+        return;
+    }
+    const auto src = make_cuda_arena(kBlock, {.device = 0});
+    const auto dst = make_cuda_arena(kBlock, {.device = 1});
+    const auto copy = [&] {
+        weightlift::cuda::check(cudaMemcpyPeerAsync(dst->data(), 1, src->data(), 0, kBlock),
+                                "cudaMemcpyPeerAsync");
+        weightlift::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    };
+    weightlift::cuda::check(cudaDeviceEnablePeerAccess(1, 0), "cudaDeviceEnablePeerAccess");
+    copy();
+    for (auto _ : state) copy();
+    state.counters["GB/s"] = benchmark::Counter(
+        static_cast<double>(kBlock) * 1e-9 * static_cast<double>(state.iterations()),
+        benchmark::Counter::kIsRate);
+    (void)cudaDeviceDisablePeerAccess(1);
+}
+
 void cases(benchmark::internal::Benchmark* bench) {
     for (const DType dtype : {DType::BF16, DType::F32, DType::F8E4M3})
         for (const int shape : {0, 1}) bench->Args({static_cast<int>(dtype), shape});
@@ -114,6 +137,7 @@ void cases(benchmark::internal::Benchmark* bench) {
 }
 
 BENCHMARK(bench_device_memcpy)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(bench_peer_copy)->Iterations(20)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_device_memset)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_fill)->Apply(cases);
 BENCHMARK(bench_poison)->Apply(cases);

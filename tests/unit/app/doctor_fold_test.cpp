@@ -92,12 +92,12 @@ TEST(DoctorReport, is_a_table_with_the_remedy_below) {
     const auto reports = two_hosts();
     EXPECT_EQ(title(reports), "weightlift doctor: 6 ranks on 2 hosts");
     EXPECT_EQ(table(fold(reports), reports),
-              "OK    launch            6 ranks\n"
-              "OK    locked memory     unlimited (ranks 0-2 on n041)\n"
-              "FAIL  locked memory     64 KiB (ranks 3-5 on n042)\n"
-              "                        -> ulimit -l unlimited\n"
-              "OK    open files        1024\n"
-              "OK    output            /r is writable\n");
+              "OK    launch             6 ranks\n"
+              "OK    locked memory      unlimited (ranks 0-2 on n041)\n"
+              "FAIL  locked memory      64 KiB (ranks 3-5 on n042)\n"
+              "                         -> ulimit -l unlimited\n"
+              "OK    open files         1024\n"
+              "OK    output             /r is writable\n");
     EXPECT_EQ(footer(fold(reports)), "FAIL: 4 OK, 0 WARN, 1 FAIL, 0 SKIP");
 }
 
@@ -107,7 +107,7 @@ TEST(DoctorReport, has_lines_of_at_most_100_columns) {
     for (int i = 0; i < 60; ++i) words += " größer" + std::to_string(i);
     reports[0].findings = {{"ports", Verdict::Warn, words, words}};
     const std::string text = table(fold(reports), reports);
-    EXPECT_NE(text.find("WARN  ports             first\n                        second gr"),
+    EXPECT_NE(text.find("WARN  ports              first\n                         second gr"),
               std::string::npos)
         << text;
     std::size_t lines = 0, width = 0;
