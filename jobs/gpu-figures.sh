@@ -13,8 +13,10 @@ push() { # NAME TRAINERS ROLLOUTS FLAG…
     local flags=(push "$@" --memory cuda --iterations 20 --output "$out/$name-$launch.h5")
     echo "== $name, launch $launch"
     "${mpirun[@]}" -n "$trainers" "$build/weightlift" "${flags[@]}" --role trainer --gpu 0 \
-        : -n "$rollouts" "$build/weightlift" "${flags[@]}" --role rollout --gpu 1
+        : -n "$rollouts" "$build/weightlift" "${flags[@]}" --role rollout --gpu 1 ||
+        failed+=("$name-$launch")
 }
+failed=()
 for ((launch = 1; launch <= launches; ++launch)); do
     "$build/tests/bench/cuda_memory_bench" --benchmark_filter=peer_copy \
         --benchmark_out="$out/peer-copy-$launch.json" --benchmark_out_format=json
@@ -26,3 +28,4 @@ for ((launch = 1; launch <= launches; ++launch)); do
         --rollout tp=8,ep=8 --transport cuda_ipc
 done
 push v2lite-staged 1 1 --model deepseek-v2-lite --layers 8 --trainer tp=1 --rollout tp=1 --transport staged
+[ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}" >&2 && exit 1; }
