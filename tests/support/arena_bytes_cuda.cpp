@@ -3,21 +3,34 @@
 
 #include <cuda_runtime_api.h>
 
+#include "weightlift/cuda/device.hpp"
 #include "weightlift/cuda/error.hpp"
 
 #include "support/arena_bytes.hpp"
 
 namespace weightlift::memory {
+namespace {
+
+/// Memory of the virtual memory API is for its own device alone.
+int device_of(const Arena& arena) {
+    cudaPointerAttributes attributes{};
+    weightlift::cuda::check(cudaPointerGetAttributes(&attributes, arena.data()),
+                            "cudaPointerGetAttributes");
+    return attributes.device;
+}
+
+}  // namespace
 
 std::vector<std::byte> download(const Arena& arena) {
     std::vector<std::byte> bytes(arena.bytes());
     if (bytes.empty()) return bytes;
-    if (arena.kind() == MemoryKind::Host)
+    if (arena.kind() == MemoryKind::Host) {
         std::memcpy(bytes.data(), arena.data(), bytes.size());
-    else
-        weightlift::cuda::check(
-            cudaMemcpy(bytes.data(), arena.data(), bytes.size(), cudaMemcpyDeviceToHost),
-            "cudaMemcpy");
+        return bytes;
+    }
+    const weightlift::cuda::DeviceGuard guard(device_of(arena));
+    weightlift::cuda::check(
+        cudaMemcpy(bytes.data(), arena.data(), bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
     return bytes;
 }
 
@@ -27,6 +40,7 @@ void upload(Arena& arena, const std::vector<std::byte>& bytes) {
         std::memcpy(arena.data(), bytes.data(), bytes.size());
         return;
     }
+    const weightlift::cuda::DeviceGuard guard(device_of(arena));
     weightlift::cuda::check(
         cudaMemcpy(arena.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
     // A copy from pageable memory may return before the GPU has written it.
