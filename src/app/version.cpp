@@ -25,6 +25,7 @@ std::vector<std::pair<std::string, std::string>> built_with() {
     parts.emplace_back("build", WEIGHTLIFT_BUILD_TYPE);
     parts.emplace_back("hdf5", record::hdf5_version());
     parts.emplace_back("cuda", WEIGHTLIFT_CUDA);
+    parts.emplace_back("nccl", WEIGHTLIFT_NCCL);
 #if WEIGHTLIFT_WITH_MPI
     parts.emplace_back("mpi", mpi::library_version());
     std::string names;

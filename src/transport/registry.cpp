@@ -10,6 +10,9 @@
 #include "cuda_ipc/transport.hpp"
 #endif
 #include "mpi/transport.hpp"
+#if WEIGHTLIFT_WITH_NCCL
+#include "nccl/transport.hpp"
+#endif
 #include "shm/transport.hpp"
 #include "staged/transport.hpp"
 #if WEIGHTLIFT_WITH_VERBS
@@ -39,6 +42,9 @@ constexpr std::array kEntries = {
 #endif
     Entry{"mpi", mpi_rma::capabilities, mpi_rma::make},
     Entry{"staged", staged::capabilities, staged::make},
+#if WEIGHTLIFT_WITH_NCCL
+    Entry{"nccl", nccl::capabilities, nccl::make, nccl::problem},
+#endif
 };
 
 constexpr auto kNames = [] {

@@ -179,6 +179,8 @@ public:
     [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
     /// Memory beyond the weights that a push of these links needs on this rank.
     [[nodiscard]] virtual Bytes scratch_bytes(const LinkTable& links) const = 0;
+    /// The same in memory of the GPU that holds the weights.
+    [[nodiscard]] virtual Bytes device_scratch_bytes(const LinkTable& /*links*/) const { return 0; }
     /// Local. The arena must outlive the transport. Called once per arena, before connect.
     [[nodiscard]] virtual RegionKey register_memory(memory::Arena& arena) = 0;
     /// Collective over the world (in effect over the groups of `links`). After a Push that was

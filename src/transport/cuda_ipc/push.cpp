@@ -8,7 +8,7 @@
 #include "weightlift/cuda/device.hpp"
 #include "weightlift/cuda/error.hpp"
 
-#include "copy_kernel.hpp"
+#include "../copy_kernel.hpp"
 
 namespace weightlift::transport::cuda_ipc {
 namespace {

@@ -5,26 +5,6 @@
 namespace weightlift::transport::cuda_ipc {
 namespace {
 
-/// Cuts a copy into pieces of the kernel.
-void cut(const plan::Copy& copy, std::vector<Piece>& pieces) {
-    if (copy.row_bytes > kPieceBytes) {
-        for (std::uint64_t row = 0; row < copy.rows; ++row)
-            for (Bytes at = 0; at < copy.row_bytes; at += kPieceBytes) {
-                const Bytes n = std::min(kPieceBytes, copy.row_bytes - at);
-                pieces.push_back({copy.src_offset + row * copy.src_pitch + at,
-                                  copy.dst_offset + row * copy.dst_pitch + at, n, n, 1,
-                                  static_cast<std::uint32_t>(n)});
-            }
-        return;
-    }
-    const std::uint64_t step = kPieceBytes / copy.row_bytes;
-    for (std::uint64_t row = 0; row < copy.rows; row += step)
-        pieces.push_back({copy.src_offset + row * copy.src_pitch,
-                          copy.dst_offset + row * copy.dst_pitch, copy.src_pitch, copy.dst_pitch,
-                          static_cast<std::uint32_t>(std::min(step, copy.rows - row)),
-                          static_cast<std::uint32_t>(copy.row_bytes)});
-}
-
 class Engines {
 public:
     Engines(const SplitRules& rules, Work& work) : rules_(rules), work_(work) {}
@@ -74,17 +54,12 @@ Work split_copies(std::span<const plan::Copy> copies, std::size_t destinations,
     std::vector<plan::Copy> large;
     for (plan::Copy copy : copies) {
         if (copy.bytes() == 0) continue;
-        if (copy.rows == 1 ||
-            (copy.src_pitch == copy.row_bytes && copy.dst_pitch == copy.row_bytes)) {
-            copy.row_bytes *= copy.rows;
-            copy.src_pitch = copy.dst_pitch = copy.row_bytes;
-            copy.rows = 1;
-        }
+        copy = join_rows(copy);
         const bool is_short = copy.rows > 1 && copy.row_bytes < rules.short_row;
         const bool is_wide =
             copy.rows > 1 && std::max(copy.src_pitch, copy.dst_pitch) > rules.max_pitch;
         if (copy.bytes() < rules.small || is_short || is_wide)
-            cut(copy, pieces[copy.destination]);
+            cut_into_pieces(copy, pieces[copy.destination]);
         else
             large.push_back(copy);
     }

@@ -8,6 +8,8 @@
 
 #include "weightlift/plan/copy.hpp"
 
+#include "../pieces.hpp"
+
 namespace weightlift::transport::cuda_ipc {
 
 struct SplitRules {
@@ -18,14 +20,6 @@ struct SplitRules {
     Bytes batch_bytes = 0;  ///< after so many bytes engines say how far they are
     std::uint32_t batch_ops = 1;
 };
-
-/// A part of the kernel's work, of at most kPieceBytes.
-struct Piece {
-    Bytes src_offset = 0, dst_offset = 0;
-    Bytes src_pitch = 0, dst_pitch = 0;
-    std::uint32_t rows = 0, row_bytes = 0;
-};
-inline constexpr Bytes kPieceBytes = 64 * KiB;
 
 /// Engine operations ops[first, first + count) to one destination, or pieces of the kernel.
 struct Batch {

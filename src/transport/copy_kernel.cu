@@ -4,7 +4,7 @@
 
 #include "copy_kernel.hpp"
 
-namespace weightlift::transport::cuda_ipc {
+namespace weightlift::transport {
 namespace {
 
 constexpr int kThreads = 512;
@@ -64,4 +64,4 @@ void launch_copy(CUstream_st* stream, int multiprocessors, const Piece* pieces, 
     cuda::check(cudaGetLastError(), "copy kernel");
 }
 
-}  // namespace weightlift::transport::cuda_ipc
+}  // namespace weightlift::transport

@@ -1,0 +1,22 @@
+# NCCL of a version that has everything we call: target weightlift_nccl. Its library links no
+# libcuda, so that the program starts on machines without a driver.
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+set(Nccl_VERSION "")
+if(NCCL_INCLUDE_DIR)
+  file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h lines REGEX "#define NCCL_(MAJOR|MINOR|PATCH) ")
+  foreach(line ${lines})
+    string(REGEX REPLACE ".* ([0-9]+)$" "\\1" number "${line}")
+    string(APPEND Nccl_VERSION "." ${number})
+  endforeach()
+  string(REGEX REPLACE "^\\." "" Nccl_VERSION "${Nccl_VERSION}")
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Nccl REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR CUDAToolkit_FOUND
+  VERSION_VAR Nccl_VERSION)
+mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
+if(Nccl_FOUND AND NOT TARGET weightlift_nccl)
+  add_library(weightlift_nccl INTERFACE IMPORTED)
+  target_include_directories(weightlift_nccl INTERFACE ${NCCL_INCLUDE_DIR})
+  target_link_libraries(weightlift_nccl INTERFACE ${NCCL_LIBRARY})
+endif()

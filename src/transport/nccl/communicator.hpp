@@ -1,0 +1,72 @@
+// An NCCL communicator that never blocks: everything is begun, then asked for.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nccl.h>
+
+#include "weightlift/transport/transport.hpp"
+
+namespace weightlift::transport::nccl {
+
+/// One way of sending or receiving inside a group.
+class Group;
+
+class Communicator {
+public:
+    /// Collective over `members` (world ranks, ascending), of which the calling rank is one; its
+    /// memory lies on `device`. Throws TransportError with NCCL's reason, DeadlineError where
+    /// members are missing.
+    Communicator(const Context& context, std::vector<int> members, int device);
+    /// Aborts.
+    ~Communicator();
+    Communicator(const Communicator&) = delete;
+    Communicator& operator=(const Communicator&) = delete;
+
+    /// So that NCCL may move it without copies of its own, where it can.
+    void register_memory(void* data, Bytes bytes);
+
+    /// Of a member, by world rank.
+    [[nodiscard]] int index_of(int rank) const;
+
+    /// Begins what `post` sends and receives. Then is_ready() must come true before the next.
+    void group(const std::function<void(Group&)>& post);
+    /// Whether the last group is on its stream. Throws TransportError where that, or anything under
+    /// way, has failed.
+    [[nodiscard]] bool is_ready();
+
+    /// Ends everything under way, here and now; waits for no peer. Nothing else may follow.
+    void abort() noexcept;
+    [[nodiscard]] bool is_aborted() const { return comm_ == nullptr; }
+
+private:
+    void check(ncclResult_t result, const char* call) const;
+
+    std::vector<int> members_;
+    int device_;
+    ncclComm_t comm_ = nullptr;
+};
+
+class Group {
+public:
+    void send(const std::byte* data, Bytes bytes, int peer, CUstream_st* stream) {
+        note(ncclSend(data, bytes, ncclInt8, peer, comm_, stream));
+    }
+    void receive(std::byte* data, Bytes bytes, int peer, CUstream_st* stream) {
+        note(ncclRecv(data, bytes, ncclInt8, peer, comm_, stream));
+    }
+
+private:
+    friend class Communicator;
+    explicit Group(ncclComm_t comm) : comm_(comm) {}
+    /// A group that was begun must be ended, whatever fails in it.
+    void note(ncclResult_t result) {
+        if (failed_ == ncclSuccess && result != ncclInProgress) failed_ = result;
+    }
+    ncclComm_t comm_;
+    ncclResult_t failed_ = ncclSuccess;
+};
+
+}  // namespace weightlift::transport::nccl

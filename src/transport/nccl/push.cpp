@@ -1,0 +1,353 @@
+#include "push.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <sched.h>
+
+#include "weightlift/cuda/device.hpp"
+#include "weightlift/cuda/error.hpp"
+#include "weightlift/memory/cuda_arena.hpp"
+#include "weightlift/mpi/message.hpp"
+
+#include "../copy_kernel.hpp"
+
+namespace weightlift::transport::nccl {
+namespace {
+
+using cuda::check;
+using cuda::DeviceGuard;
+
+constexpr int kListTag = 31022;
+constexpr Bytes kAlignment = 256;
+/// Steps that may be on the streams and not seen done: CUDA's queues are not endless.
+constexpr std::size_t kAhead = 8;
+/// What sends the epoch back may still run when a push is done; it waits for no peer to act.
+constexpr std::chrono::seconds kLastSends{1};
+
+mpi::Bytestring serialize(const PairMessages& list) {
+    mpi::Writer out;
+    out.put_all(std::span<const Message>(list.messages));
+    out.put_all(std::span<const Packed>(list.packed));
+    out.put_all(std::span<const Round>(list.rounds));
+    return out.take();
+}
+
+PairMessages deserialize(const mpi::Bytestring& bytes) {
+    mpi::Reader in(bytes, "list of messages");
+    PairMessages list;
+    in.get_all(list.messages);
+    in.get_all(list.packed);
+    in.get_all(list.rounds);
+    return list;
+}
+
+void free_host(std::uint64_t* words) { cuda::warn(cudaFreeHost(words), "cudaFreeHost"); }
+
+}  // namespace
+
+NcclPush::NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules, Parts parts)
+    : parts_(std::move(parts)), host_mail_(nullptr, free_host) {
+    exchange_lists(plan, rules);
+    if (destinations_.empty() && sources_.empty()) return;
+    if (!parts_.communicator || parts_.communicator->is_aborted())
+        throw TransportError("nccl: a push needs `connect` after one that was given up");
+    for (auto* pairs : {&destinations_, &sources_})
+        for (Pair& pair : *pairs) {
+            pair.index = parts_.communicator->index_of(pair.rank);
+            pair.bytes = pair.list.bytes();
+        }
+    const DeviceGuard guard(parts_.device);
+    make_steps();
+    allocate();
+}
+
+void NcclPush::exchange_lists(const BoundPlan& plan, const std::vector<MessageRules>& rules) {
+    std::vector<std::vector<Copy>> copies(plan.destinations.size());
+    for (const Copy& copy : plan.copies) copies[copy.destination].push_back(copy);
+    std::map<int, mpi::Bytestring> outgoing;
+    for (std::size_t d = 0; d < copies.size(); ++d) {
+        Pair& pair = destinations_.emplace_back();
+        pair.rank = plan.destinations[d].rank;
+        pair.list = cut_messages(copies[d], rules[d]);
+        outgoing.emplace(pair.rank, serialize(pair.list));
+    }
+    const auto told = parts_.context.world->exchange(outgoing, plan.sources, kListTag,
+                                                     mpi::Deadline(parts_.context.timeout),
+                                                     "exchange of lists of messages");
+    for (const int source : plan.sources) {
+        Pair& pair = sources_.emplace_back();
+        pair.rank = source;
+        pair.list = deserialize(told.at(source));
+        check_messages(pair.list, parts_.arena.bytes(), parts_.context.label(source));
+    }
+}
+
+/// Which step packs, sends, unpacks what. Staging has two halves for each direction, used in turn.
+void NcclPush::make_steps() {
+    std::size_t count = 0;
+    for (const auto* pairs : {&destinations_, &sources_})
+        for (const Pair& pair : *pairs) count = std::max(count, pair.list.rounds.size() + 2);
+    steps_ = std::vector<Step>(count);
+    steps_[0].brings_mail = !sources_.empty();
+    for (const Pair& pair : destinations_) steps_[pair.list.rounds.size() + 1].brings_mail = true;
+
+    stage(destinations_, &Step::pack);
+    stage(sources_, &Step::unpack);
+}
+
+/// Gives the packed messages of one direction their places and cuts the kernel's pieces.
+void NcclPush::stage(std::vector<Pair>& pairs, Range Step::*pieces_of) {
+    const bool packs = pieces_of == &Step::pack;
+    const auto packed_bytes = [](const Pair& pair, std::size_t s) {
+        return s < pair.list.rounds.size() ? round_up(pair.list.rounds[s].packed_bytes, kAlignment)
+                                           : 0;
+    };
+    Bytes half = 0;
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+        Bytes all = 0;
+        for (const Pair& pair : pairs) all += packed_bytes(pair, s);
+        half = std::max(half, all);
+    }
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+        Range& range = steps_[s].*pieces_of;
+        range.begin = pieces_.size();
+        Bytes at = staging_bytes_ + (s % 2) * half;
+        for (Pair& pair : pairs) {
+            if (s >= pair.list.rounds.size()) continue;
+            pair.staging.push_back(at);
+            for (const Packed& one : pair.list.packed_of(s)) {
+                Copy copy = one.copy;
+                (packs ? copy.dst_offset : copy.src_offset) = at + one.at;
+                (packs ? copy.dst_pitch : copy.src_pitch) = copy.row_bytes;
+                cut_into_pieces(copy, pieces_);
+            }
+            at += packed_bytes(pair, s);
+        }
+        range.end = pieces_.size();
+    }
+    staging_bytes_ += 2 * half;
+}
+
+void NcclPush::allocate() {
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, parts_.device),
+          "cudaDeviceGetAttribute");
+    streams_ = std::make_unique<Streams>();
+    const std::size_t words = 1 + sources_.size() + destinations_.size();
+    const Bytes pieces = pieces_.size() * sizeof(Piece);
+    pieces_at_ = staging_bytes_;
+    mail_at_ = round_up(pieces_at_ + pieces, kAlignment);
+    scratch_ = memory::make_cuda_arena(mail_at_ + words * sizeof(std::uint64_t),
+                                       {.device = parts_.device});
+    if (pieces > 0)
+        check(cudaMemcpy(scratch_->data() + pieces_at_, pieces_.data(), pieces,
+                         cudaMemcpyHostToDevice),
+              "cudaMemcpy");
+    pieces_ = {};
+    void* host = nullptr;
+    check(cudaMallocHost(&host, words * sizeof(std::uint64_t)), "cudaMallocHost");
+    host_mail_.reset(static_cast<std::uint64_t*>(host));
+}
+
+NcclPush::~NcclPush() {
+    if (!streams_) return;
+    try {
+        const DeviceGuard guard(parts_.device);
+        if (state_ == State::Idle && epoch_ > 0) {
+            const mpi::Deadline deadline(kLastSends);
+            while (!steps_.back().travelled.is_done() && !deadline.passed()) ::sched_yield();
+            if (!steps_.back().travelled.is_done()) give_up();
+        } else if (state_ != State::Idle) {
+            give_up();
+        }
+        steps_.clear();
+        streams_.reset();
+        host_mail_.reset();
+        scratch_.reset();
+    } catch (const Error& error) {
+        fmt::print(stderr, "weightlift: {}\n", error.what());
+    }
+}
+
+/// What has begun must not reach anybody's memory in a later push.
+void NcclPush::give_up() noexcept {
+    parts_.communicator->abort();
+    for (const auto* stream : {&streams_->wire, &streams_->pack, &streams_->unpack})
+        cuda::warn(cudaStreamSynchronize(stream->get()), "cudaStreamSynchronize");
+}
+
+const Piece* NcclPush::pieces() const {
+    return reinterpret_cast<const Piece*>(scratch_->data() + pieces_at_);
+}
+
+std::byte* NcclPush::mail(std::size_t word) const {
+    return scratch_->data() + mail_at_ + word * sizeof(std::uint64_t);
+}
+
+void NcclPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
+    WEIGHTLIFT_ENSURES(state_ == State::Idle);
+    if (steps_.empty()) return;
+    state_ = State::Dead;  // where the next throws
+    for (const Pair& source : sources_)
+        if (epoch <= parts_.arrived[static_cast<std::size_t>(source.rank)])
+            throw TransportError(
+                fmt::format("nccl: push of epoch {} after {} has notified it already", epoch,
+                            parts_.context.label(source.rank)));
+    epoch_ = epoch;
+    posted_ = collected_ = 0;
+    left_ = destinations_.size() + sources_.size();
+    for (auto* pairs : {&destinations_, &sources_})
+        for (Pair& pair : *pairs) pair.is_done = false;
+    const DeviceGuard guard(parts_.device);
+    *host_mail_ = epoch;
+    check(cudaMemcpyAsync(mail(0), host_mail_.get(), sizeof epoch, cudaMemcpyHostToDevice,
+                          streams_->wire.get()),
+          "cudaMemcpyAsync");
+    post();
+    state_ = State::Running;
+}
+
+bool NcclPush::test() {
+    WEIGHTLIFT_ENSURES(state_ != State::Dead);
+    if (state_ == State::Idle) return true;
+    state_ = State::Dead;  // where the next throws
+    const DeviceGuard guard(parts_.device);
+    collect();
+    post();
+    // Not before the peer has been told our epoch, too: it would wait in vain for that.
+    if (!refusal_.empty() && collected_ == steps_.size()) throw TransportError(refusal_);
+    // Also where nothing more is to be posted: failures are only found by asking.
+    const bool is_done =
+        is_launched() && left_ == 0 && posted_ == steps_.size() && refusal_.empty();
+    state_ = is_done ? State::Idle : State::Running;
+    return is_done;
+}
+
+bool NcclPush::is_launched() const try {
+    return parts_.communicator->is_ready();
+} catch (const TransportError& error) {
+    std::vector<std::string> peers;
+    for (const int rank : pending()) peers.push_back(parts_.context.label(rank));
+    throw TransportError(fmt::format("{}; not done with {}", error.what(), name_some(peers)));
+}
+
+void NcclPush::post() {
+    while (posted_ < steps_.size() && posted_ < collected_ + kAhead) {
+        if (!is_launching_) {
+            begin(posted_);
+            is_launching_ = true;
+        }
+        if (!is_launched()) return;
+        is_launching_ = false;
+        follow(posted_++);
+    }
+}
+
+void NcclPush::begin(std::size_t s) {
+    Step& step = steps_[s];
+    if (step.pack.size() > 0) {
+        if (s >= 2) streams_->pack.wait(steps_[s - 2].travelled);  // the half that it packs into
+        launch_copy(streams_->pack.get(), multiprocessors_, pieces() + step.pack.begin,
+                    step.pack.size(), parts_.arena.data(), scratch_->data());
+        step.packed.record(streams_->pack);
+        streams_->wire.wait(step.packed);
+    }
+    // The half that it receives into is unpacked, and so is what it tells sources to be there.
+    if (s >= 2 && steps_[s - 2].has_more()) streams_->wire.wait(steps_[s - 2].finished);
+    parts_.communicator->group([&](Group& group) { send_and_receive(group, s); });
+}
+
+/// Between two ranks: the epoch sent back, the epoch, ranges, the packed message. In that order at
+/// both ends.
+void NcclPush::send_and_receive(Group& group, std::size_t s) {
+    CUstream_st* const wire = streams_->wire.get();
+    constexpr Bytes kWord = sizeof(std::uint64_t);
+    for (const Pair& source : sources_)
+        if (s == source.list.rounds.size() + 1) group.send(mail(0), kWord, source.index, wire);
+    for (std::size_t d = 0; d < destinations_.size(); ++d)
+        if (s == destinations_[d].list.rounds.size() + 1)
+            group.receive(mail(1 + sources_.size() + d), kWord, destinations_[d].index, wire);
+    std::byte* const arena = parts_.arena.data();
+    for (const Pair& to : destinations_) {
+        if (s >= to.list.rounds.size()) continue;
+        if (s == 0) group.send(mail(0), kWord, to.index, wire);
+        for (const Message& message : to.list.messages_of(s))
+            group.send(arena + message.src_offset, message.bytes, to.index, wire);
+        if (const Bytes bytes = to.list.rounds[s].packed_bytes; bytes > 0)
+            group.send(scratch_->data() + to.staging[s], bytes, to.index, wire);
+    }
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        const Pair& from = sources_[i];
+        if (s >= from.list.rounds.size()) continue;
+        if (s == 0) group.receive(mail(1 + i), kWord, from.index, wire);
+        for (const Message& message : from.list.messages_of(s))
+            group.receive(arena + message.dst_offset, message.bytes, from.index, wire);
+        if (const Bytes bytes = from.list.rounds[s].packed_bytes; bytes > 0)
+            group.receive(scratch_->data() + from.staging[s], bytes, from.index, wire);
+    }
+}
+
+/// The step's group is on the stream: so is now what comes after it.
+void NcclPush::follow(std::size_t s) {
+    Step& step = steps_[s];
+    step.travelled.record(streams_->wire);
+    if (!step.has_more()) return;
+    const cuda::Stream& stream = streams_->unpack;
+    stream.wait(step.travelled);
+    if (step.unpack.size() > 0)
+        launch_copy(stream.get(), multiprocessors_, pieces() + step.unpack.begin,
+                    step.unpack.size(), scratch_->data(), parts_.arena.data());
+    if (step.brings_mail)
+        check(cudaMemcpyAsync(host_mail_.get() + 1, mail(1),
+                              (sources_.size() + destinations_.size()) * sizeof(std::uint64_t),
+                              cudaMemcpyDeviceToHost, stream.get()),
+              "cudaMemcpyAsync");
+    step.finished.record(stream);
+}
+
+void NcclPush::collect() {
+    while (collected_ < posted_) {
+        const Step& step = steps_[collected_];
+        if (!(step.has_more() ? step.finished : step.travelled).is_done()) return;
+        finish(collected_++);
+    }
+}
+
+void NcclPush::finish(std::size_t s) {
+    const auto expect = [&](const Pair& pair, std::size_t word) {
+        if (const std::uint64_t told = host_mail_.get()[word]; told != epoch_)
+            refusal_ = fmt::format("nccl: {} has notified epoch {}, but {} is under way",
+                                   parts_.context.label(pair.rank), told, epoch_);
+    };
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        Pair& source = sources_[i];
+        if (s == 0) expect(source, 1 + i);
+        if (s + 1 != source.list.rounds.size()) continue;
+        parts_.arrived[static_cast<std::size_t>(source.rank)] = epoch_;
+        source.is_done = true;
+        --left_;
+    }
+    for (std::size_t d = 0; d < destinations_.size(); ++d) {
+        Pair& destination = destinations_[d];
+        if (s != destination.list.rounds.size() + 1) continue;
+        expect(destination, 1 + sources_.size() + d);
+        completed_ += destination.bytes;
+        destination.is_done = true;
+        --left_;
+    }
+}
+
+std::vector<int> NcclPush::pending() const {
+    if (state_ == State::Idle) return {};
+    std::vector<int> peers;
+    for (const auto* pairs : {&destinations_, &sources_})
+        for (const Pair& pair : *pairs)
+            if (!pair.is_done) peers.push_back(pair.rank);
+    std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    return peers;
+}
+
+}  // namespace weightlift::transport::nccl

@@ -1,0 +1,103 @@
+// A push in rounds, each one NCCL group: ranges go from arena to arena, short rows through staging,
+// packed before and unpacked after by a kernel while other rounds travel.
+//
+// Round i of a pair is in both ends' step i, and no group waits for more than the groups of steps
+// before it, so the pairs cannot block each other. In step 0 each source also sends the push's
+// epoch; two steps after a pair's last round, once its bytes are unpacked, the destination sends it
+// back, since a send that NCCL is done with need not have arrived.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "weightlift/cuda/stream.hpp"
+
+#include "../pieces.hpp"
+#include "communicator.hpp"
+#include "messages.hpp"
+
+namespace weightlift::transport::nccl {
+
+class NcclPush final : public Push {
+public:
+    /// What the transport lends for the push's life.
+    struct Parts {
+        std::shared_ptr<Communicator> communicator;  ///< none: this rank is linked to nobody
+        memory::Arena& arena;
+        int device = 0;
+        std::vector<std::uint64_t>& arrived;  ///< by world rank: last epoch accepted from it
+        const Context& context;
+    };
+    /// For a plan whose bounds and keys are checked. `rules`: of each destination.
+    NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules, Parts parts);
+    ~NcclPush() override;
+
+    void start(std::uint64_t version, std::uint64_t epoch) override;
+    [[nodiscard]] bool test() override;
+    [[nodiscard]] std::vector<int> pending() const override;
+    [[nodiscard]] Bytes completed_bytes() const override { return completed_; }
+
+private:
+    /// One destination, or one source.
+    struct Pair {
+        int rank = 0, index = 0;  ///< of the world, of the communicator
+        PairMessages list;
+        std::vector<Bytes> staging;  ///< by round: where its packed message lies
+        Bytes bytes = 0;
+        bool is_done = false;
+    };
+    struct Range {
+        std::size_t begin = 0, end = 0;
+        [[nodiscard]] std::size_t size() const { return end - begin; }
+    };
+    struct Step {
+        Range pack, unpack;        ///< pieces
+        bool brings_mail = false;  ///< epochs, from sources or back from destinations
+        cuda::Event packed, travelled, finished;
+        /// Whether something follows on this rank once the group is done.
+        [[nodiscard]] bool has_more() const { return brings_mail || unpack.size() > 0; }
+    };
+    enum class State { Idle, Running, Dead };
+
+    void exchange_lists(const BoundPlan& plan, const std::vector<MessageRules>& rules);
+    void make_steps();
+    void stage(std::vector<Pair>& pairs, Range Step::*pieces_of);
+    void allocate();
+    void post();
+    [[nodiscard]] bool is_launched() const;
+    void begin(std::size_t step);
+    void send_and_receive(Group& group, std::size_t step);
+    void follow(std::size_t step);
+    void collect();
+    void finish(std::size_t step);
+    void give_up() noexcept;
+    [[nodiscard]] const Piece* pieces() const;
+    [[nodiscard]] std::byte* mail(std::size_t word) const;
+
+    Parts parts_;
+    std::vector<Pair> destinations_, sources_;
+    std::vector<Step> steps_;
+    std::vector<Piece> pieces_;  ///< of all steps; offsets in the arena and the staging
+    Bytes staging_bytes_ = 0;
+    int multiprocessors_ = 0;
+    /// In GPU memory: staging, pieces, mail. Mail: our epoch, then those of sources, then those
+    /// that destinations have sent back.
+    std::unique_ptr<memory::Arena> scratch_;
+    Bytes pieces_at_ = 0, mail_at_ = 0;
+    std::unique_ptr<std::uint64_t, void (*)(std::uint64_t*)> host_mail_;  ///< page-locked
+    struct Streams {
+        cuda::Stream wire, pack, unpack;
+    };
+    std::unique_ptr<Streams> streams_;
+
+    State state_ = State::Idle;
+    std::uint64_t epoch_ = 0;
+    std::size_t posted_ = 0, collected_ = 0;  ///< steps
+    bool is_launching_ = false;               ///< step posted_'s group is on its way to the stream
+    std::size_t left_ = 0;                    ///< pairs that are not done
+    Bytes completed_ = 0;
+    std::string refusal_;  ///< what a peer said is not of this push
+};
+
+}  // namespace weightlift::transport::nccl
