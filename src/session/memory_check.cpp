@@ -29,6 +29,37 @@ memory::ArenaOptions Session::State::arena_options() const {
     return {{.device = gpu ? gpu->ordinal : 0, .method = options.device_memory}};
 }
 
+void Session::State::check_one_rank_per_gpu(const mpi::Deadline& deadline) const {
+    const auto demands_it = [](const Lane& lane) {
+        return lane.transport->capabilities().one_rank_per_gpu;
+    };
+    const auto lane = std::find_if(lanes.begin(), lanes.end(), demands_it);
+    if (lane == lanes.end() || !gpu) return;
+    /// By UUID: ordinals of different processes may mean different GPUs.
+    struct Place {
+        std::array<char, 48> uuid{};
+        std::array<char, 160> label{};
+        bool is_used = false;
+    };
+    Place mine;
+    gpu->uuid.copy(mine.uuid.data(), mine.uuid.size() - 1);
+    cuda::device_label(gpu->ordinal).copy(mine.label.data(), mine.label.size() - 1);
+    mine.is_used = !lane->links.destinations.empty() || !lane->links.sources.empty();
+    const auto places = world().gather(mine, deadline, "memory check");
+    std::map<std::string, int> first;
+    for (std::size_t r = 0; r < places.size(); ++r) {
+        if (!places[r].is_used) continue;
+        const int other = static_cast<int>(r);
+        const auto [at, is_new] = first.try_emplace(places[r].uuid.data(), other);
+        if (!is_new)
+            throw ConfigError(fmt::format(
+                "transport {} needs a GPU for each rank, but {} and {} share {} (fewer ranks per "
+                "node, more GPUs, or --transport cuda_ipc)",
+                lane->name, agreement.label(at->second), agreement.label(other),
+                places[r].label.data()));
+    }
+}
+
 void Session::State::check_memory(const mpi::Deadline& deadline) const {
     struct Need {
         Bytes bytes, available;
@@ -71,6 +102,9 @@ void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
     Need mine;
     gpu->uuid.copy(mine.uuid.data(), mine.uuid.size() - 1);
     mine.bytes = store.bytes();
+    for (const Lane& lane : lanes)
+        mine.bytes = checked_add(mine.bytes, lane.transport->device_scratch_bytes(lane.links),
+                                 "GPU memory of a rank");
     mine.free = cuda::free_memory(gpu->ordinal);
     const auto needs = world().gather(mine, deadline, "memory check");
     struct Gpu {

@@ -183,6 +183,7 @@ void Session::setup() {
     });
     timed(SetupPhase::Connect, "open transports", [&](const mpi::Deadline&) { s.open_lanes(); });
     s.agreement.run("memory check", [&](const mpi::Deadline& d) {
+        s.check_one_rank_per_gpu(d);
         s.check_memory(d);
         s.check_gpu_memory(d);
     });

@@ -80,6 +80,7 @@ struct Session::State {
         return options.memory == memory::MemoryKind::Cuda ? c.cuda_memory : c.host_memory;
     }
     void choose_gpu();
+    void check_one_rank_per_gpu(const mpi::Deadline& deadline) const;
     void check_memory(const mpi::Deadline& deadline) const;
     void check_gpu_memory(const mpi::Deadline& deadline) const;
     [[nodiscard]] memory::ArenaOptions arena_options() const;

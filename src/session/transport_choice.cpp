@@ -51,6 +51,8 @@ void Session::State::find_usable(const mpi::Deadline& deadline) {
     for (const std::string_view name : transport::transport_names()) {
         const transport::Capabilities c = transport::transport_capabilities(name);
         if (!moves_memory(c)) continue;
+        // Asked for by name only: what it demands of the launch is not to be found out by trying.
+        if (c.one_rank_per_gpu) continue;
         // Looking for devices costs time: only where they would be used.
         std::string problem;
         if (!one_node || c.same_host_only || usable.empty())

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -66,6 +67,11 @@ inline std::string cannot_test(std::string_view transport) {
     if (!(tested_memory() == "host" ? can.host_memory : can.cuda_memory))
         return std::string(transport) + " does not move " + tested_memory() + " memory";
     if (tested_memory() != "host" && cuda::devices().empty()) return cuda::why_no_devices();
+    const int ranks = mpi::Communicator::world().size();
+    if (const auto gpus = cuda::devices().size();
+        can.one_rank_per_gpu && std::cmp_less(gpus, ranks))
+        return std::string(transport) + " needs a GPU for each of the " + std::to_string(ranks) +
+               " ranks; there are " + std::to_string(gpus);
     return transport_problem(transport, Context{});
 }
 

@@ -19,6 +19,19 @@ if [ -x "$build/tests/conformance/transport_conformance" ]; then
             "$build/tests/conformance/transport_large" --gtest_brief=1
     done
 fi
+# Ranks that share a GPU are refused by name, before anything is allocated.
+if "$build/weightlift" --version | grep -q 'transports.*nccl'; then
+    echo "nccl: two ranks on one GPU"
+    status=0
+    # shellcheck disable=SC2086
+    said=$(${MPIEXEC:-mpirun --oversubscribe} -n 2 "$build/weightlift" push --model tiny-deepseek \
+        --trainer tp=1 --rollout tp=1 --memory cuda --gpu 0 --transport nccl --iterations 1 \
+        --output "$build/refused.h5" 2>&1) || status=$?
+    if [ $status -ne 2 ] || ! grep -q 'rank 0 .*and rank 1 .*share GPU 0' <<<"$said"; then
+        echo "exit $status, not 2 with both ranks and the GPU: $said" >&2
+        exit 1
+    fi
+fi
 if ! sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
     echo "no compute-sanitizer: memcheck and racecheck are left out" >&2
     exit 0

@@ -202,13 +202,16 @@ private:
 };
 
 std::vector<Finding> Writes::through(std::string_view transport) const {
-    const bool is_local = transport::transport_capabilities(transport).same_host_only;
+    const transport::Capabilities can = transport::transport_capabilities(transport);
+    const std::string check = fmt::format("write by {}", transport);
+    if (!can.host_memory)
+        return {{check, Verdict::Skip, "moves GPU memory alone; this check is of host memory", ""}};
+    const bool is_local = can.same_host_only;
     const auto& node = ward_.topology.node;
     const auto own = node[static_cast<std::size_t>(rank())];
     const Neighbours neighbours = ring(rank(), size(), [&](int r) {
         return !is_local || node[static_cast<std::size_t>(r)] == own;
     });
-    const std::string check = fmt::format("write by {}", transport);
     if (auto bad = attempt(check, transport, neighbours, {}, "")) return {*bad};
     if (neighbours.next == rank())
         return {{check, Verdict::Skip, "no other rank on this host", ""}};
