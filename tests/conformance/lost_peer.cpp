@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "weightlift/cuda/device.hpp"
+#include "weightlift/memory/registry.hpp"
 #include "weightlift/transport/registry.hpp"
 
 namespace {
@@ -17,10 +19,17 @@ constexpr Bytes kBytes = 64 * MiB;
 
 void run(mpi::Communicator& world, mpi::Watchdog& watchdog, const std::string& name,
          const std::string& how) {
-    const std::chrono::seconds timeout(2);
+    const bool is_host = transport_capabilities(name).host_memory;
+    // Setting up with GPUs takes its time.
+    const std::chrono::seconds timeout(is_host ? 2 : 10);
     const auto label = [](int r) { return "rank " + std::to_string(r) + " (host n1)"; };
     world.set_labels(label);
-    const auto arena = memory::make_host_arena(kBytes);
+    memory::ArenaOptions options;
+    if (!is_host)
+        options.cuda.device =
+            cuda::choose_device(world.rank(), static_cast<int>(cuda::devices().size()));
+    const auto arena = memory::make_arena(
+        is_host ? memory::MemoryKind::Host : memory::MemoryKind::Cuda, kBytes, options);
     const auto transport = make_transport(
         name, {.world = &world, .watchdog = &watchdog, .timeout = timeout, .label = label});
     const RegionKey key = transport->register_memory(*arena);

@@ -31,6 +31,14 @@ if "$build/weightlift" --version | grep -q 'transports.*nccl'; then
         echo "exit $status, not 2 with both ranks and the GPU: $said" >&2
         exit 1
     fi
+    if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
+        for how in kill stop; do
+            echo "nccl: the destination is lost ($how)"
+            # shellcheck disable=SC2086
+            "$(dirname "$0")/../conformance/lost_peer_test.sh" \
+                "$build/tests/conformance/transport_lost_peer" nccl $how ${MPIEXEC:-mpirun --oversubscribe}
+        done
+    fi
 fi
 if ! sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
     echo "no compute-sanitizer: memcheck and racecheck are left out" >&2

@@ -11,7 +11,6 @@
 
 namespace weightlift::transport::nccl {
 
-/// One way of sending or receiving inside a group.
 class Group;
 
 class Communicator {
@@ -49,6 +48,7 @@ private:
     ncclComm_t comm_ = nullptr;
 };
 
+/// What is sent and received together. Peers by their index in the communicator.
 class Group {
 public:
     void send(const std::byte* data, Bytes bytes, int peer, CUstream_st* stream) {

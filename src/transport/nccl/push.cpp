@@ -219,8 +219,7 @@ bool NcclPush::test() {
     // Not before the peer has been told our epoch, too: it would wait in vain for that.
     if (!refusal_.empty() && collected_ == steps_.size()) throw TransportError(refusal_);
     // Also where nothing more is to be posted: failures are only found by asking.
-    const bool is_done =
-        is_launched() && left_ == 0 && posted_ == steps_.size() && refusal_.empty();
+    const bool is_done = is_launched() && left_ == 0 && posted_ == steps_.size();
     state_ = is_done ? State::Idle : State::Running;
     return is_done;
 }
@@ -321,21 +320,24 @@ void NcclPush::finish(std::size_t s) {
             refusal_ = fmt::format("nccl: {} has notified epoch {}, but {} is under way",
                                    parts_.context.label(pair.rank), told, epoch_);
     };
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-        Pair& source = sources_[i];
-        if (s == 0) expect(source, 1 + i);
+    const auto end = [&](Pair& pair) {
+        pair.is_done = true;
+        --left_;
+    };
+    for (std::size_t i = 0; s == 0 && i < sources_.size(); ++i) expect(sources_[i], 1 + i);
+    for (std::size_t d = 0; d < destinations_.size(); ++d)
+        if (s == destinations_[d].list.rounds.size() + 1)
+            expect(destinations_[d], 1 + sources_.size() + d);
+    if (!refusal_.empty()) return;
+    for (Pair& source : sources_) {
         if (s + 1 != source.list.rounds.size()) continue;
         parts_.arrived[static_cast<std::size_t>(source.rank)] = epoch_;
-        source.is_done = true;
-        --left_;
+        end(source);
     }
-    for (std::size_t d = 0; d < destinations_.size(); ++d) {
-        Pair& destination = destinations_[d];
+    for (Pair& destination : destinations_) {
         if (s != destination.list.rounds.size() + 1) continue;
-        expect(destination, 1 + sources_.size() + d);
         completed_ += destination.bytes;
-        destination.is_done = true;
-        --left_;
+        end(destination);
     }
 }
 

@@ -141,10 +141,8 @@ private:
 }  // namespace
 
 const Capabilities& capabilities() {
-    static const Capabilities value{.cuda_memory = true,
-                                    .needs_target_progress = true,
-                                    .one_rank_per_gpu = true,
-                                    .notify = Notify::LastPerChannel};
+    static const Capabilities value{
+        .cuda_memory = true, .needs_target_progress = true, .one_rank_per_gpu = true};
     return value;
 }
 
