@@ -175,7 +175,9 @@ TEST(NcclMessages, of_a_peer_are_refused_where_they_leave_this_ranks_memory) {
             EXPECT_NE(std::string(error.what()).find("rank 3"), std::string::npos) << error.what();
         }
     };
-    expect_refusal("a range", [](PairMessages& l) { l.messages.back().dst_offset = 7451 - l.messages.back().bytes; });
+    expect_refusal("a range", [](PairMessages& l) {
+        l.messages.back().dst_offset = 7451 - l.messages.back().bytes;
+    });
     expect_refusal("a row", [](PairMessages& l) { l.packed[0].copy.dst_offset = 6001; });
     expect_refusal("a wrapped row", [](PairMessages& l) { l.packed[0].copy.dst_offset = ~0ULL; });
     expect_refusal("a place in the message", [](PairMessages& l) { l.packed[0].at = 1; });
