@@ -12,7 +12,7 @@ if(NCCL_INCLUDE_DIR)
   string(REGEX REPLACE "^\\." "" Nccl_VERSION "${Nccl_VERSION}")
 endif()
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(Nccl REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR CUDAToolkit_FOUND
+find_package_handle_standard_args(Nccl REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR Cuda_FOUND
   VERSION_VAR Nccl_VERSION)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 if(Nccl_FOUND AND NOT TARGET weightlift_nccl)
