@@ -1,4 +1,5 @@
-// MPI behind values: the only folder that calls MPI, with transport/mpi. Every call is checked,
+// MPI behind values: the only folder that calls MPI, with transport/mpi and
+// transport/staged. Every call is checked,
 // also in Release. Collectives are non-blocking calls polled under a deadline, so that a lost peer
 // becomes an error that names it and not a hang.
 #pragma once
