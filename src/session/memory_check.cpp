@@ -2,6 +2,7 @@
 // each sees only what is free before the others take theirs.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <map>
 #include <string>
 
@@ -23,6 +24,20 @@ void Session::State::choose_gpu() {
     const int local_rank = inputs.topology.local_rank[static_cast<std::size_t>(rank)];
     gpu = devices[static_cast<std::size_t>(
         options.gpu.value_or(cuda::choose_device(local_rank, visible)))];
+}
+
+void Session::State::count_ranks_on_gpu(const mpi::Deadline& deadline) {
+    if (options.memory != memory::MemoryKind::Cuda) return;
+    // By UUID: ordinals of different processes may mean different GPUs.
+    std::array<char, 48> own{};
+    gpu->uuid.copy(own.data(), own.size() - 1);
+    const auto uuids = world().gather(own, deadline, "choice of GPUs");
+    mpi::Bytestring counts;
+    for (const auto& uuid : uuids)
+        counts.push_back(static_cast<std::byte>(
+            std::min<std::ptrdiff_t>(255, std::count(uuids.begin(), uuids.end(), uuid))));
+    world().broadcast(counts, deadline, "choice of GPUs");
+    ranks_on_gpu = std::to_integer<int>(counts.at(static_cast<std::size_t>(rank)));
 }
 
 memory::ArenaOptions Session::State::arena_options() const {

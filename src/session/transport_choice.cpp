@@ -35,7 +35,8 @@ transport::Context Session::State::transport_context() const {
             .local_size = inputs.topology.node_size[static_cast<std::size_t>(node_of(rank))],
             .is_written_to = !is_trainer,
             .verbs = std::move(verbs),
-            .cuda = arena_options().cuda};
+            .cuda = arena_options().cuda,
+            .ranks_on_gpu = ranks_on_gpu};
 }
 
 /// For `auto`: what every rank can use, by order of preference.

@@ -50,15 +50,19 @@ inline std::string tested_memory() {
     return asked == nullptr ? "host" : asked;
 }
 
-/// In cuda memory, of the GPU that this rank would take in a push.
-inline std::unique_ptr<memory::Arena> make_tested_arena(Bytes bytes, int rank) {
-    const std::string asked = tested_memory();
-    if (asked == "host") return memory::make_host_arena(bytes);
+/// Where memory is of a GPU: the one that this rank would take in a push.
+inline memory::CudaOptions tested_gpu(int rank) {
+    if (tested_memory() == "host") return {};
     const auto gpus = static_cast<int>(cuda::devices().size());
-    const auto method =
-        asked == "cuda-vmm" ? memory::DeviceMemory::Vmm : memory::DeviceMemory::Malloc;
-    return memory::make_arena(memory::MemoryKind::Cuda, bytes,
-                              {.cuda = {cuda::choose_device(rank, gpus), method}});
+    return {cuda::choose_device(rank, gpus), tested_memory() == "cuda-vmm"
+                                                 ? memory::DeviceMemory::Vmm
+                                                 : memory::DeviceMemory::Malloc};
+}
+
+inline std::unique_ptr<memory::Arena> make_tested_arena(Bytes bytes, int rank) {
+    const auto kind =
+        tested_memory() == "host" ? memory::MemoryKind::Host : memory::MemoryKind::Cuda;
+    return memory::make_arena(kind, bytes, {.cuda = tested_gpu(rank)});
 }
 
 /// Why a transport cannot be tested here; empty: it can.
@@ -89,7 +93,8 @@ public:
                                .timeout = std::chrono::seconds(60),
                                .label = [](int r) { return "rank " + std::to_string(r); },
                                .slice = scenario_.slice,
-                               .max_message = scenario_.max_message});
+                               .max_message = scenario_.max_message,
+                               .cuda = tested_gpu(world_.rank())});
         const RegionKey mine = transport_->register_memory(*arena_);
         for (const RegionKey& key : world_.gather(mine, soon(), "keys")) keys_.push_back(key);
         mpi::Bytestring all(keys_.size() * sizeof(RegionKey));
