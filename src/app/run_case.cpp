@@ -9,9 +9,9 @@
 #include "weightlift/base/hash.hpp"
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/statistics.hpp"
-#include "weightlift/sim/cluster.hpp"
+#include "weightlift/sim/predict.hpp"
 
-#include "catalog.hpp"
+#include "cluster_file.hpp"
 
 namespace weightlift::app {
 
@@ -31,7 +31,7 @@ void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scen
     for (const int rank : roles.mpi_rank)
         options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout, options);
-    const sim::Cluster cluster = sim::parse_cluster(cluster_text(a.cluster));
+    const sim::Cluster cluster = load_cluster(a.cluster);
     const auto prediction =
         sim::predict(plan::gather_statistics(planner), scene.trainer.world_size(), cluster);
     info.floor_ns = static_cast<std::uint64_t>(prediction.seconds() * 1e9);
