@@ -113,7 +113,7 @@ int run_plan(const Arguments& arguments) {
     app.add_option("--emit-layout", emit,
                    "print the trainer's or the rollout's layout file instead");
     app.add_flag("--simulate", is_simulated,
-                 "with --cluster: simulates the push, and names what bounds it");
+                 "with --cluster: simulates the push by each strategy, and names what bounds it");
     app.add_option("--order", order_name, "of --simulate: rotated or plan")->capture_default_str();
     app.add_option("--min-slice", minimum_slice, "smallest slice a region is cut into")
         ->capture_default_str();
@@ -166,7 +166,10 @@ int run_plan(const Arguments& arguments) {
         const sim::Prediction prediction = sim::predict(flows, fabric);
         std::fputs(prediction_text(prediction, fabric, stats.bytes).c_str(), stdout);
         if (is_simulated)
-            std::fputs(simulation_text(sim::simulate(flows, fabric, order), prediction).c_str(),
+            std::fputs(("\n" + ranking_text(predict_strategies(planner, stats, fabric,
+                                                               trainer_stages(options), order),
+                                            fabric))
+                           .c_str(),
                        stdout);
     } else {
         fmt::print(

@@ -1,10 +1,22 @@
 #include "prediction_text.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "weightlift/layout/parallel_config.hpp"
+
+#include "one_tensor.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
+
+namespace {
+
+constexpr std::string_view kPushed = "direct";
+
+}  // namespace
 
 std::string milliseconds(double seconds) {
     return fmt::format("{} ms", show_ms(static_cast<std::uint64_t>(seconds * 1e9)));
@@ -42,10 +54,56 @@ std::string prediction_text(const sim::Prediction& p, const sim::Fabric& fabric,
     return text;
 }
 
-std::string simulation_text(const sim::Simulation& s, const sim::Prediction& p) {
-    return fmt::format(
-        "simulated time: {}, {:.3f} x floor; at most {:.3g} writing to one NIC at once\n",
-        milliseconds(s.seconds), p.seconds() > 0 ? s.seconds / p.seconds() : 1, s.most_writers);
+std::vector<sim::StrategyPrediction> predict_strategies(const plan::Planner& planner,
+                                                        const plan::PlanStatistics& statistics,
+                                                        const sim::Fabric& fabric, int stages,
+                                                        sim::Order order) {
+    return {predict_strategy(sim::direct_flows(statistics), fabric, order),
+            predict_strategy(sim::replica_flows(planner, stages), fabric, order),
+            predict_strategy(sim::broadcast_flows(planner, fabric, stages), fabric, order),
+            predict_strategy(sim::relay_flows(planner, fabric), fabric, order)};
+}
+
+int trainer_stages(const SceneOptions& options) {
+    if (options.trainer.starts_with('@') || is_one_tensor(options.model)) return 1;
+    return layout::parse_trainer(options.trainer).pp;
+}
+
+std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
+                         const sim::Fabric& fabric) {
+    std::stable_sort(strategies.begin(), strategies.end(),
+                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    std::vector<std::vector<std::string>> rows{
+        {"strategy", "moved", "floor", "simulated", "x floor", "steps"}};
+    std::string bounds;
+    for (const sim::StrategyPrediction& s : strategies) {
+        std::vector<std::string> steps;
+        for (const auto& step : s.steps)
+            steps.push_back(fmt::format("{} {}", step.name, milliseconds(step.seconds)));
+        const double floor = s.bound.seconds();
+        rows.push_back({s.name == kPushed ? s.name : s.name + " *", human_bytes(s.bytes),
+                        milliseconds(floor), milliseconds(s.seconds),
+                        floor > 0 ? fmt::format("{:.3f}", s.seconds / floor) : "-",
+                        fmt::format("{}", fmt::join(steps, ", "))});
+        if (!s.bound.busiest.empty()) {
+            const sim::Port& port = s.bound.busiest.front();
+            bounds += fmt::format("  {}: {}, {}\n", s.name, name_of(port, fabric),
+                                  human_bytes(port.bytes));
+        }
+    }
+    std::string text = align(rows);
+    text += "* predicted from the layouts; no push takes this strategy yet\n";
+    text += "bounded by\n" + bounds;
+    const auto& best = strategies.front();
+    const auto direct = std::find_if(strategies.begin(), strategies.end(),
+                                     [](const auto& s) { return s.name == kPushed; });
+    if (best.name == kPushed)
+        text += fmt::format("auto: {}, the fastest of these\n", kPushed);
+    else
+        text += fmt::format(
+            "auto: {}, since only that can be pushed yet; {} would take {:.2f} of its time\n",
+            kPushed, best.name, best.seconds / direct->seconds);
+    return text;
 }
 
 }  // namespace weightlift::app

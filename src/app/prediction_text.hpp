@@ -1,9 +1,13 @@
 // What a cluster makes of a plan, as people read it: ports, bounds, simulated times.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
-#include "weightlift/sim/simulate.hpp"
+#include "weightlift/sim/strategies.hpp"
+
+#include "inputs.hpp"
 
 namespace weightlift::app {
 
@@ -15,8 +19,15 @@ namespace weightlift::app {
 /// The busiest ports and the lower bound, a line each.
 [[nodiscard]] std::string prediction_text(const sim::Prediction& prediction,
                                           const sim::Fabric& fabric, Bytes bytes);
-/// Simulated time against the bound.
-[[nodiscard]] std::string simulation_text(const sim::Simulation& simulation,
-                                          const sim::Prediction& prediction);
+/// The strategies that design knows, `direct` (which `statistics` is of) first.
+[[nodiscard]] std::vector<sim::StrategyPrediction> predict_strategies(
+    const plan::Planner& planner, const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
+    int stages, sim::Order order);
+/// Pipeline stages of the trainer as far as its layout's text says; else 1.
+[[nodiscard]] int trainer_stages(const SceneOptions& options);
+
+/// A row a strategy, the fastest first, with what bounds each, and what `auto` would choose.
+[[nodiscard]] std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
+                                       const sim::Fabric& fabric);
 
 }  // namespace weightlift::app
