@@ -1,4 +1,5 @@
 // weightlift explain: where the time of an update went, without a guess.
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -31,11 +32,12 @@ int explain_results(const std::string& path, bool allow_partial) {
 }
 
 sim::StrategyFlows flows_by(const std::string& strategy, const plan::Planner& planner,
-                            const sim::Fabric& fabric, int stages) {
+                            const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
+                            int stages) {
     if (strategy == "replica") return sim::replica_flows(planner, stages);
     if (strategy == "broadcast") return sim::broadcast_flows(planner, fabric, stages);
     if (strategy == "relay") return sim::relay_flows(planner, fabric);
-    return sim::direct_flows(plan::gather_statistics(planner));
+    return sim::direct_flows(statistics);
 }
 
 }  // namespace
@@ -84,10 +86,13 @@ int run_explain(const Arguments& arguments) {
     for (const std::string& note : scene.notes) fmt::print(stderr, "weightlift: note: {}\n", note);
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout);
     const sim::Fabric fabric(cluster, planner.trainers(), planner.world_size());
-    Explanation explanation =
-        explain(predict_strategy(flows_by(strategy, planner, fabric, trainer_stages(options)),
-                                 fabric, order),
-                fabric, seconds, known);
+    const int stages = trainer_stages(options);
+    const plan::PlanStatistics statistics = plan::gather_statistics(planner);
+    const auto prediction =
+        predict_strategy(flows_by(strategy, planner, statistics, fabric, stages), fabric, order);
+    sim::Prediction floor = sim::predict(sim::flows_of(statistics), fabric);
+    if (prediction.bound.seconds() < floor.seconds()) floor = prediction.bound;
+    Explanation explanation = explain(prediction, floor, fabric, seconds, known);
     explanation.title =
         fmt::format("{}, {} -> {} ranks, {} on {}\ntrainer {}\nrollout {}", scene.model.name(),
                     planner.trainers(), planner.rollouts(), strategy, cluster.name,

@@ -43,18 +43,18 @@ std::vector<NamedSeconds> parse_phases(const std::string& text, const char* flag
     return phases;
 }
 
-Explanation explain(const sim::StrategyPrediction& strategy, const sim::Fabric& fabric,
-                    double observed, const std::vector<NamedSeconds>& phases) {
+Explanation explain(const sim::StrategyPrediction& strategy, const sim::Prediction& floor,
+                    const sim::Fabric& fabric, double observed,
+                    const std::vector<NamedSeconds>& phases) {
     Explanation out;
     out.observed = observed;
-    const double floor = strategy.bound.seconds();
     std::string busiest = "nothing moves";
-    if (!strategy.bound.busiest.empty()) {
-        const sim::Port& port = strategy.bound.busiest.front();
+    if (!floor.busiest.empty()) {
+        const sim::Port& port = floor.busiest.front();
         busiest = fmt::format("{}: {}, {} messages", name_of(port, fabric), human_bytes(port.bytes),
                               port.messages);
     }
-    out.lines.push_back({"floor", floor, busiest});
+    out.lines.push_back({"floor", floor.seconds(), busiest});
     double steps = 0;
     std::string how;
     for (const auto& step : strategy.steps) {
@@ -65,7 +65,7 @@ Explanation explain(const sim::StrategyPrediction& strategy, const sim::Fabric& 
             "{}{} {:.3f} {}", how.empty() ? "" : ", ", step.name, seconds,
             given != nullptr ? fmt::format("given (modelled {:.3f})", step.seconds) : "modelled");
     }
-    out.lines.push_back({fmt::format("{} beyond it", strategy.name), steps - floor, how});
+    out.lines.push_back({fmt::format("{} beyond it", strategy.name), steps - floor.seconds(), how});
     for (const NamedSeconds& phase : phases)
         if (std::none_of(strategy.steps.begin(), strategy.steps.end(),
                          [&](const auto& step) { return step.name == phase.name; }))
@@ -124,7 +124,8 @@ std::string explanation_text(const Explanation& e) {
     std::vector<Row> rows{{"", "ms", "share", ""}};
     const auto add = [&](const std::string& name, double seconds, const std::string& why) {
         const std::string ms = show_ms(static_cast<std::uint64_t>(std::abs(seconds) * 1e9));
-        rows.push_back({name, (seconds < 0 ? "-" : "") + ms, share(seconds), why});
+        const bool is_negative = seconds < 0 && ms.find_first_not_of("0.") != std::string::npos;
+        rows.push_back({name, (is_negative ? "-" : "") + ms, share(seconds), why});
     };
     double left = e.observed;
     for (const Explanation::Line& line : e.lines) {
@@ -136,8 +137,9 @@ std::string explanation_text(const Explanation& e) {
         add(line.name, *line.seconds, line.why);
     }
     add("unexplained", left,
-        left < 0 ? "these add up to more than was observed: some overlap, or the model is too slow"
-                 : "neither modelled nor measured");
+        left < -1e-3 * e.observed
+            ? "these add up to more than was observed: some overlap, or the model is too slow"
+            : "neither modelled nor measured");
     add("observed", e.observed, "");
     std::size_t width = 0;
     for (const Row& row : rows) width = std::max(width, row.name.size());

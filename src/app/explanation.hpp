@@ -31,10 +31,11 @@ struct Explanation {
     double observed = 0;
 };
 
+/// `floor`: what `direct` needs at least, or the strategy itself where that is less.
 /// A phase with the name of a step of the strategy stands in for the model of that step.
 [[nodiscard]] Explanation explain(const sim::StrategyPrediction& strategy,
-                                  const sim::Fabric& fabric, double observed,
-                                  const std::vector<NamedSeconds>& phases);
+                                  const sim::Prediction& floor, const sim::Fabric& fabric,
+                                  double observed, const std::vector<NamedSeconds>& phases);
 /// Of one case of a results file: the iteration at p50 and its last rank. Nothing where no
 /// iteration was measured and right.
 [[nodiscard]] std::optional<Explanation> explain(const record::CaseRecord& one);

@@ -15,6 +15,7 @@
 #include "options.hpp"
 #include "plan_json.hpp"
 #include "prediction_text.hpp"
+#include "scenario_table.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
@@ -103,7 +104,7 @@ int run_plan(const Arguments& arguments) {
     SceneOptions options;
     std::string format = "text", emit, cluster_name, minimum_slice = "256KiB";
     bool is_merged = false, is_simulated = false;
-    std::string order_name = "rotated";
+    std::string order_name = "rotated", scenarios;
     CLI::App app("what would be pushed: bytes per rank and pair, message sizes, lower bound",
                  "weightlift plan");
     add_scene_options(app, options);
@@ -115,6 +116,8 @@ int run_plan(const Arguments& arguments) {
     app.add_flag("--simulate", is_simulated,
                  "with --cluster: simulates the push by each strategy, and names what bounds it");
     app.add_option("--order", order_name, "of --simulate: rotated or plan")->capture_default_str();
+    app.add_option("--scenarios", scenarios,
+                   "with --simulate: a table of all job files of this folder instead");
     app.add_option("--min-slice", minimum_slice, "smallest slice a region is cut into")
         ->capture_default_str();
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return 0;
@@ -123,10 +126,17 @@ int run_plan(const Arguments& arguments) {
     if (is_merged && format != "json") throw ConfigError("--merged needs --format json");
     if (!emit.empty() && emit != "trainer" && emit != "rollout")
         throw ConfigError(fmt::format("--emit-layout {}: not trainer or rollout", emit));
-    if (is_simulated && cluster_name.empty())
+    if (!scenarios.empty() && !is_simulated) throw ConfigError("--scenarios needs --simulate");
+    if (is_simulated && (format != "text" || !emit.empty()))
+        throw ConfigError("--simulate excludes --format json and --emit-layout");
+    if (is_simulated && scenarios.empty() && cluster_name.empty())
         throw ConfigError("--simulate needs --cluster, which knows the rates");
     const auto order = choose<sim::Order, 2>(
         order_name, "--order", {{{"plan", sim::Order::Plan}, {"rotated", sim::Order::Rotated}}});
+    if (!scenarios.empty()) {
+        std::fputs(scenario_table(scenarios, order).c_str(), stdout);
+        return 0;
+    }
     plan::PlanOptions plan_options;
     plan_options.minimum_slice = parse_bytes(minimum_slice, "--min-slice");
     std::optional<sim::Cluster> cluster;
