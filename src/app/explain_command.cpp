@@ -33,19 +33,21 @@ int explain_results(const std::string& path, bool allow_partial) {
 
 sim::StrategyFlows flows_by(const std::string& strategy, const plan::Planner& planner,
                             const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
-                            int stages) {
-    if (strategy == "replica") return sim::replica_flows(planner, stages);
-    if (strategy == "broadcast") return sim::broadcast_flows(planner, fabric, stages);
-    if (strategy == "relay") return sim::relay_flows(planner, fabric);
-    return sim::direct_flows(statistics);
+                            int stages, sim::Rows rows) {
+    if (strategy == "replica") return sim::replica_flows(planner, stages, rows);
+    if (strategy == "broadcast")
+        return sim::broadcast_flows(planner, fabric, stages);
+    if (strategy == "relay") return sim::relay_flows(planner, fabric, rows);
+    return sim::direct_flows(statistics, rows);
 }
 
 }  // namespace
 
 int run_explain(const Arguments& arguments) {
     SceneOptions options;
-    std::string path, cluster_name, observed, phases, strategy = "direct", order_name = "rotated";
+    std::string path, cluster_name, observed, phases, strategy = "direct";
     bool allow_partial = false;
+    SimulationOptions simulation;
     CLI::App app(
         "where the time of an update went: lower bound, strategy, named phases, unexplained rest",
         "weightlift explain");
@@ -59,11 +61,11 @@ int run_explain(const Arguments& arguments) {
                    "how the bytes travelled: direct, replica, broadcast, "
                    "relay")
         ->capture_default_str();
-    app.add_option("--order", order_name, "rotated or plan")->capture_default_str();
+    add_simulation_options(app, simulation);
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return 0;
     if (!path.empty()) {
         for (const char* flag : {"--model", "--trainer", "--rollout", "--cluster", "--observed",
-                                 "--phase", "--strategy", "--order", "--config"})
+                                 "--phase", "--strategy", "--order", "--rows", "--config"})
             if (app.count(flag) > 0)
                 throw ConfigError(fmt::format("{}: a results file says all that is needed", flag));
         return explain_results(path, allow_partial);
@@ -75,8 +77,6 @@ int run_explain(const Arguments& arguments) {
     if (std::find(std::begin(kStrategies), std::end(kStrategies), strategy) ==
         std::end(kStrategies))
         throw_not_one_of(strategy, "--strategy", kStrategies);
-    const auto order = choose<sim::Order, 2>(
-        order_name, "--order", {{{"plan", sim::Order::Plan}, {"rotated", sim::Order::Rotated}}});
     const double seconds =
         std::chrono::duration<double>(parse_duration(observed, "--observed")).count();
     const auto known = parse_phases(phases, "--phase");
@@ -89,8 +89,9 @@ int run_explain(const Arguments& arguments) {
     const int stages = trainer_stages(options);
     const plan::PlanStatistics statistics = plan::gather_statistics(planner);
     const auto prediction =
-        predict_strategy(flows_by(strategy, planner, statistics, fabric, stages), fabric, order);
-    sim::Prediction floor = sim::predict(sim::flows_of(statistics), fabric);
+        predict_strategy(flows_by(strategy, planner, statistics, fabric, stages, simulation.rows),
+                         fabric, simulation.order);
+    sim::Prediction floor = sim::predict(sim::flows_of(statistics, simulation.rows), fabric);
     if (prediction.bound.seconds() < floor.seconds()) floor = prediction.bound;
     Explanation explanation = explain(prediction, floor, fabric, seconds, known);
     explanation.title =

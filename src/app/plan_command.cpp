@@ -104,7 +104,8 @@ int run_plan(const Arguments& arguments) {
     SceneOptions options;
     std::string format = "text", emit, cluster_name, minimum_slice = "256KiB";
     bool is_merged = false, is_simulated = false;
-    std::string order_name = "rotated", scenarios;
+    std::string scenarios;
+    SimulationOptions simulation;
     CLI::App app("what would be pushed: bytes per rank and pair, message sizes, lower bound",
                  "weightlift plan");
     add_scene_options(app, options);
@@ -115,7 +116,7 @@ int run_plan(const Arguments& arguments) {
                    "print the trainer's or the rollout's layout file instead");
     app.add_flag("--simulate", is_simulated,
                  "with --cluster: simulates the push by each strategy, and names what bounds it");
-    app.add_option("--order", order_name, "of --simulate: rotated or plan")->capture_default_str();
+    add_simulation_options(app, simulation);
     app.add_option("--scenarios", scenarios,
                    "with --simulate: a table of all job files of this folder instead");
     app.add_option("--min-slice", minimum_slice, "smallest slice a region is cut into")
@@ -131,10 +132,8 @@ int run_plan(const Arguments& arguments) {
         throw ConfigError("--simulate excludes --format json and --emit-layout");
     if (is_simulated && scenarios.empty() && cluster_name.empty())
         throw ConfigError("--simulate needs --cluster, which knows the rates");
-    const auto order = choose<sim::Order, 2>(
-        order_name, "--order", {{{"plan", sim::Order::Plan}, {"rotated", sim::Order::Rotated}}});
     if (!scenarios.empty()) {
-        std::fputs(scenario_table(scenarios, order).c_str(), stdout);
+        std::fputs(scenario_table(scenarios, simulation).c_str(), stdout);
         return 0;
     }
     plan::PlanOptions plan_options;
@@ -177,7 +176,7 @@ int run_plan(const Arguments& arguments) {
         std::fputs(prediction_text(prediction, fabric, stats.bytes).c_str(), stdout);
         if (is_simulated)
             std::fputs(("\n" + ranking_text(predict_strategies(planner, stats, fabric,
-                                                               trainer_stages(options), order),
+                                                               trainer_stages(options), simulation),
                                             fabric))
                            .c_str(),
                        stdout);

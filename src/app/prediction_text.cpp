@@ -18,6 +18,23 @@ constexpr std::string_view kPushed = "direct";
 
 }  // namespace
 
+void add_simulation_options(CLI::App& app, SimulationOptions& options) {
+    app.add_option_function<std::string>(
+        "--order",
+        [&options](const std::string& name) {
+            options.order = choose<sim::Order, 2>(
+                name, "--order", {{{"plan", sim::Order::Plan}, {"rotated", sim::Order::Rotated}}});
+        },
+        "simulated order: rotated (default) or plan");
+    app.add_option_function<std::string>(
+        "--rows",
+        [&options](const std::string& name) {
+            options.rows = choose<sim::Rows, 2>(
+                name, "--rows", {{{"direct", sim::Rows::Direct}, {"pack", sim::Rows::Packed}}});
+        },
+        "simulated sending of short rows: pack (default), or direct, a message each");
+}
+
 std::string milliseconds(double seconds) {
     return fmt::format("{} ms", show_ms(static_cast<std::uint64_t>(seconds * 1e9)));
 }
@@ -57,11 +74,12 @@ std::string prediction_text(const sim::Prediction& p, const sim::Fabric& fabric,
 std::vector<sim::StrategyPrediction> predict_strategies(const plan::Planner& planner,
                                                         const plan::PlanStatistics& statistics,
                                                         const sim::Fabric& fabric, int stages,
-                                                        sim::Order order) {
-    return {predict_strategy(sim::direct_flows(statistics), fabric, order),
-            predict_strategy(sim::replica_flows(planner, stages), fabric, order),
-            predict_strategy(sim::broadcast_flows(planner, fabric, stages), fabric, order),
-            predict_strategy(sim::relay_flows(planner, fabric), fabric, order)};
+                                                        const SimulationOptions& options) {
+    return {
+        predict_strategy(sim::direct_flows(statistics, options.rows), fabric, options.order),
+        predict_strategy(sim::replica_flows(planner, stages, options.rows), fabric, options.order),
+        predict_strategy(sim::broadcast_flows(planner, fabric, stages), fabric, options.order),
+        predict_strategy(sim::relay_flows(planner, fabric, options.rows), fabric, options.order)};
 }
 
 int trainer_stages(const SceneOptions& options) {

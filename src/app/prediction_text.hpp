@@ -7,9 +7,16 @@
 
 #include "weightlift/sim/strategies.hpp"
 
-#include "inputs.hpp"
+#include "options.hpp"
 
 namespace weightlift::app {
+
+/// Adds --order and --rows.
+struct SimulationOptions {
+    sim::Order order = sim::Order::Rotated;
+    sim::Rows rows = sim::Rows::Packed;
+};
+void add_simulation_options(CLI::App& app, SimulationOptions& options);
 
 /// "753.8 ms".
 [[nodiscard]] std::string milliseconds(double seconds);
@@ -22,7 +29,7 @@ namespace weightlift::app {
 /// The strategies that design knows, `direct` (which `statistics` is of) first.
 [[nodiscard]] std::vector<sim::StrategyPrediction> predict_strategies(
     const plan::Planner& planner, const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
-    int stages, sim::Order order);
+    int stages, const SimulationOptions& options);
 /// Pipeline stages of the trainer as far as its layout's text says; else 1.
 [[nodiscard]] int trainer_stages(const SceneOptions& options);
 

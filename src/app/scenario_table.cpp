@@ -38,7 +38,7 @@ std::string published(const std::string& toml) {
     return "";
 }
 
-std::string rows_of(const std::filesystem::path& file, sim::Order order) {
+std::string rows_of(const std::filesystem::path& file, const SimulationOptions& simulation) {
     SceneOptions options;
     std::string cluster_name;
     CLI::App app;
@@ -52,7 +52,7 @@ std::string rows_of(const std::filesystem::path& file, sim::Order order) {
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout);
     const sim::Fabric fabric(load_cluster(cluster_name), planner.trainers(), planner.world_size());
     const auto strategies = predict_strategies(planner, plan::gather_statistics(planner), fabric,
-                                               trainer_stages(options), order);
+                                               trainer_stages(options), simulation);
     std::string name = fmt::format("{}, {}", file.stem().string(), cluster_name);
     std::string quoted = published(read_text(file.string()));
     std::string rows;
@@ -71,11 +71,11 @@ std::string rows_of(const std::filesystem::path& file, sim::Order order) {
 
 }  // namespace
 
-std::string scenario_table(const std::string& folder, sim::Order order) {
+std::string scenario_table(const std::string& folder, const SimulationOptions& options) {
     std::string text =
         "| scenario, cluster | strategy | moved | busiest | floor | simulated | published |\n"
         "|---|---|---|---|---|---|---|\n";
-    for (const auto& file : job_files(folder)) text += rows_of(file, order);
+    for (const auto& file : job_files(folder)) text += rows_of(file, options);
     return text;
 }
 

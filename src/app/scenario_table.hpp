@@ -3,12 +3,13 @@
 
 #include <string>
 
-#include "weightlift/sim/simulate.hpp"
+#include "prediction_text.hpp"
 
 namespace weightlift::app {
 
 /// A markdown table of all job files (*.toml) of a folder, in order of their names. Each needs a
 /// cluster; the line "# published: …" of each is quoted.
-[[nodiscard]] std::string scenario_table(const std::string& folder, sim::Order order);
+[[nodiscard]] std::string scenario_table(const std::string& folder,
+                                         const SimulationOptions& options);
 
 }  // namespace weightlift::app

@@ -51,7 +51,7 @@ double chunks(double bytes) { return bytes / static_cast<double>(plan::kRotation
 
 }  // namespace
 
-StrategyFlows relay_flows(const plan::Planner& planner, const Fabric& fabric) {
+StrategyFlows relay_flows(const plan::Planner& planner, const Fabric& fabric, Rows rows) {
     const layout::Layout& rollout = planner.rollout();
     const Copies copies(planner, fabric);
     Step enter{"enter", {}}, relay{"relay", {}}, fan_out{"fan out", {}};
@@ -82,7 +82,8 @@ StrategyFlows relay_flows(const plan::Planner& planner, const Fabric& fabric) {
             const auto& groups = copies.groups(id);
             const auto share =
                 1 / static_cast<double>(groups.size() * groups[copies.seat(id, rank).group].size());
-            entering.add(t.src.rank, share * static_cast<double>(t.bytes()), share * runs_of(t));
+            entering.add(t.src.rank, share * static_cast<double>(t.bytes()),
+                         share * messages_of(t, rows));
         }
         entering.move_to(rank, enter.flows);
         relayed.move_to(rank, relay.flows);

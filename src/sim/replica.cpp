@@ -21,7 +21,7 @@ bool holds(const layout::Layout& trainer, layout::TensorId tensor, const Box& bo
 
 }  // namespace
 
-StrategyFlows replica_flows(const plan::Planner& planner, int stages) {
+StrategyFlows replica_flows(const plan::Planner& planner, int stages, Rows rows) {
     const layout::Layout& rollout = planner.rollout();
     const Rank sources = planner.trainers() / static_cast<Rank>(stages);
     std::vector<Rank> engine_ranks;
@@ -59,7 +59,8 @@ StrategyFlows replica_flows(const plan::Planner& planner, int stages) {
             if (is_new[static_cast<std::size_t>(stage)] &&
                 !holds(planner.trainer(), t.tensor, t.box, source))
                 into_source.try_emplace(source, FlowSums(planner.world_size()))
-                    .first->second.add(t.src.rank, static_cast<double>(t.bytes()), runs_of(t));
+                    .first->second.add(t.src.rank, static_cast<double>(t.bytes()),
+                                       messages_of(t, rows));
         }
         written.move_to(planner.trainers() + r, write.flows);
     }

@@ -7,8 +7,8 @@
 
 namespace weightlift::sim {
 
-StrategyFlows direct_flows(const plan::PlanStatistics& statistics) {
-    return {"direct", {{"push", flows_of(statistics)}}, false};
+StrategyFlows direct_flows(const plan::PlanStatistics& statistics, Rows rows) {
+    return {"direct", {{"push", flows_of(statistics, rows)}}, false};
 }
 
 std::vector<std::uint32_t> assign_sources(std::uint32_t sources,

@@ -29,9 +29,9 @@ private:
                                                        const Fabric& fabric);
 
 /// Messages of a transfer that is not merged with its neighbours.
-[[nodiscard]] inline double runs_of(const plan::Transfer& t) {
+[[nodiscard]] inline double messages_of(const plan::Transfer& t, Rows rows) {
     const bool is_contiguous = t.src.pitch == t.row_bytes && t.dst.pitch == t.row_bytes;
-    return is_contiguous ? 1 : static_cast<double>(t.rows);
+    return is_contiguous || rows == Rows::Packed ? 1 : static_cast<double>(t.rows);
 }
 
 }  // namespace weightlift::sim

@@ -4,11 +4,12 @@
 
 namespace weightlift::sim {
 
-std::vector<Flow> flows_of(const plan::PlanStatistics& statistics) {
+std::vector<Flow> flows_of(const plan::PlanStatistics& statistics, Rows rows) {
     std::vector<Flow> flows;
     flows.reserve(statistics.pairs.size());
     for (const plan::PairTraffic& pair : statistics.pairs)
-        flows.push_back({pair.src, pair.dst, pair.bytes, pair.runs});
+        flows.push_back(
+            {pair.src, pair.dst, pair.bytes, rows == Rows::Direct ? pair.runs : pair.copies});
     return flows;
 }
 

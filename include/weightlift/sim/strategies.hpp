@@ -25,7 +25,7 @@ struct StrategyFlows {
 };
 
 /// push: trainer shard to rollout shard, only the intersection.
-[[nodiscard]] StrategyFlows direct_flows(const plan::PlanStatistics& statistics);
+[[nodiscard]] StrategyFlows direct_flows(const plan::PlanStatistics& statistics, Rows rows);
 
 /// The source of each target among the `sources` equal ranks of a pipeline stage. Targets are given
 /// engine by engine, by their rank in the engine. The first ones go to sources in turn; after that
@@ -37,7 +37,7 @@ struct StrategyFlows {
 /// gather: each assigned source collects, within its pipeline stage, the target shards that it does
 /// not hold; write: it writes them to the targets. One after the other.
 /// `stages`: pipeline stages of the trainer, equal blocks of ranks; 1 where unknown.
-[[nodiscard]] StrategyFlows replica_flows(const plan::Planner& planner, int stages);
+[[nodiscard]] StrategyFlows replica_flows(const plan::Planner& planner, int stages, Rows rows);
 
 /// gather: the first rank of each stage collects the stage's full tensors; broadcast: to every
 /// rollout rank, in a chain over NVLink domains (single ranks where there are none): a domain takes
@@ -48,7 +48,8 @@ struct StrategyFlows {
 /// Of each rollout parameter's copies those in one NVLink domain take it in once, in equal parts,
 /// and fan it out; it leaves the trainers once in all, in equal parts to these domains, which pass
 /// their parts on in a ring. Pipelined.
-[[nodiscard]] StrategyFlows relay_flows(const plan::Planner& planner, const Fabric& fabric);
+[[nodiscard]] StrategyFlows relay_flows(const plan::Planner& planner, const Fabric& fabric,
+                                        Rows rows);
 
 struct StrategyPrediction {
     std::string name;

@@ -19,8 +19,13 @@ struct Flow {
     std::uint64_t messages = 0;
 };
 
-/// The flows of a `direct` plan: one per pair of ranks, a message per contiguous run.
-[[nodiscard]] std::vector<Flow> flows_of(const plan::PlanStatistics& statistics);
+/// How rows that are not contiguous at both ends are sent: each by a message of its own, or packed
+/// before and unpacked after, a message a copy (whose copying inside the ranks is not counted).
+enum class Rows : std::uint8_t { Direct, Packed };
+
+/// The flows of a `direct` plan: one per pair of ranks.
+[[nodiscard]] std::vector<Flow> flows_of(const plan::PlanStatistics& statistics,
+                                         Rows rows = Rows::Direct);
 
 /// What bytes pass on their way. Memory and Uplink are not ports of a rank, but bound like ports.
 enum class PortKind : std::uint8_t { Nic, NvLink, Memory, Uplink };

@@ -94,17 +94,24 @@ using Pairs = std::map<std::pair<Rank, Rank>, Bytes>;
 
 TEST(DirectFlows, are_the_pairs_of_the_plan) {
     const TwoToTwo scene;
-    const auto direct = direct_flows(plan::gather_statistics(scene.planner));
+    const auto direct = direct_flows(plan::gather_statistics(scene.planner), Rows::Direct);
     ASSERT_EQ(direct.steps.size(), 1U);
     EXPECT_EQ(bytes_of(direct.steps[0]),
               (Pairs{{{0, 2}, 32}, {{1, 2}, 32}, {{0, 3}, 32}, {{1, 3}, 32}}));
     EXPECT_DOUBLE_EQ(predict_strategy(direct, slow_ports(), Order::Rotated).seconds, 8);
 }
 
+TEST(DirectFlows, count_a_message_a_row_or_a_copy) {
+    plan::PlanStatistics statistics;
+    statistics.pairs.push_back({0, 1, 1000, 3, 70});
+    EXPECT_EQ(direct_flows(statistics, Rows::Direct).steps[0].flows[0].messages, 70U);
+    EXPECT_EQ(direct_flows(statistics, Rows::Packed).steps[0].flows[0].messages, 3U);
+}
+
 TEST(ReplicaFlows, gather_what_the_source_lacks_and_write_whole_shards) {
     // Source 0 serves engine 0, source 1 engine 1; each lacks half.
     const TwoToTwo scene;
-    const auto replica = replica_flows(scene.planner, 1);
+    const auto replica = replica_flows(scene.planner, 1, Rows::Direct);
     ASSERT_EQ(replica.steps.size(), 2U);
     EXPECT_EQ(bytes_of(replica.steps[0]), (Pairs{{{1, 0}, 32}, {{0, 1}, 32}}));
     EXPECT_EQ(bytes_of(replica.steps[1]), (Pairs{{{0, 2}, 64}, {{1, 3}, 64}}));
@@ -117,7 +124,7 @@ TEST(ReplicaFlows, gather_what_the_source_lacks_and_write_whole_shards) {
 TEST(ReplicaFlows, of_stages_send_each_its_own) {
     // As two stages of one rank: nobody to gather from, and both write to both.
     const TwoToTwo scene;
-    const auto replica = replica_flows(scene.planner, 2);
+    const auto replica = replica_flows(scene.planner, 2, Rows::Direct);
     EXPECT_TRUE(replica.steps[0].flows.empty());
     EXPECT_EQ(bytes_of(replica.steps[1]),
               (Pairs{{{0, 2}, 32}, {{1, 2}, 32}, {{0, 3}, 32}, {{1, 3}, 32}}));
@@ -139,7 +146,7 @@ TEST(BroadcastFlows, enter_an_nvlink_domain_once) {
 
 TEST(RelayFlows, leave_the_trainers_once_and_travel_on_between_engines) {
     const TwoToTwo scene;
-    const auto relay = relay_flows(scene.planner, slow_ports());
+    const auto relay = relay_flows(scene.planner, slow_ports(), Rows::Direct);
     ASSERT_TRUE(relay.is_pipelined);
     ASSERT_EQ(relay.steps.size(), 3U);
     EXPECT_EQ(bytes_of(relay.steps[0]),
@@ -150,7 +157,7 @@ TEST(RelayFlows, leave_the_trainers_once_and_travel_on_between_engines) {
 
 TEST(RelayFlows, fan_out_inside_an_nvlink_domain) {
     const TwoToTwo scene;
-    const auto relay = relay_flows(scene.planner, slow_ports(2));
+    const auto relay = relay_flows(scene.planner, slow_ports(2), Rows::Direct);
     EXPECT_EQ(bytes_of(relay.steps[0]),
               (Pairs{{{0, 2}, 16}, {{1, 2}, 16}, {{0, 3}, 16}, {{1, 3}, 16}}));
     EXPECT_TRUE(relay.steps[1].flows.empty());
