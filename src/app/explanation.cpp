@@ -20,6 +20,11 @@ const NamedSeconds* find(const std::vector<NamedSeconds>& phases, const std::str
     return at == phases.end() ? nullptr : &*at;
 }
 
+using record::Phase;
+/// These follow one another on a rank.
+constexpr Phase kInARow[] = {Phase::Prepare,    Phase::Post,   Phase::Wire,
+                             Phase::Visibility, Phase::Commit, Phase::Finalize};
+
 double seconds_of(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace
@@ -79,16 +84,24 @@ std::optional<Explanation> explain(const record::CaseRecord& one) {
         return record::is_counted(s) && s.time_ns == summary.p50_ns;
     });
     if (sample == one.samples.end()) return std::nullopt;
-    // A rank that was not measured is not the last one.
-    const auto time_of = [](std::uint64_t ns) { return ns == record::kNotMeasured ? 0 : ns; };
-    const auto last =
-        std::max_element(sample->rank_time_ns.begin(), sample->rank_time_ns.end(),
-                         [&](std::uint64_t a, std::uint64_t b) { return time_of(a) < time_of(b); });
-    const auto rank = static_cast<std::size_t>(last - sample->rank_time_ns.begin());
-    const record::PhaseTimes& phases = sample->phase_ns[rank];
+    // The last rank may only have waited for others: the one that was busy for longest says more.
+    const auto busy = [](const record::PhaseTimes& phases) {
+        std::uint64_t sum = 0;
+        for (const Phase phase : kInARow)
+            if (const auto ns = phases[static_cast<std::size_t>(phase)]; ns != record::kNotMeasured)
+                sum += ns;
+        return sum;
+    };
+    const auto busiest =
+        std::max_element(sample->phase_ns.begin(), sample->phase_ns.end(),
+                         [&](const auto& x, const auto& y) { return busy(x) < busy(y); });
+    if (busiest == sample->phase_ns.end()) return std::nullopt;
+    const auto rank = busiest - sample->phase_ns.begin();
+    const record::PhaseTimes& phases = *busiest;
 
     Explanation out;
-    out.title = fmt::format("{}\nthe iteration at p50, rank {}, the last one", one.info.key, rank);
+    out.title = fmt::format("{}\nthe iteration at p50, rank {}, whose phases add up to most",
+                            one.info.key, rank);
     out.observed = seconds_of(sample->time_ns);
     double floor = 0;
     if (one.info.floor_ns == record::kNotMeasured) {
@@ -97,10 +110,8 @@ std::optional<Explanation> explain(const record::CaseRecord& one) {
         floor = seconds_of(one.info.floor_ns);
         out.lines.push_back({"floor", floor, "of the plan, for the rates of its --cluster"});
     }
-    // These follow one another on a rank; the floor is time on the wire.
-    using record::Phase;
-    for (const Phase phase : {Phase::Prepare, Phase::Post, Phase::Wire, Phase::Visibility,
-                              Phase::Commit, Phase::Finalize}) {
+    // The floor is time on the wire.
+    for (const Phase phase : kInARow) {
         const std::uint64_t ns = phases[static_cast<std::size_t>(phase)];
         if (ns == record::kNotMeasured) continue;
         const std::string name(to_string(phase));

@@ -36,8 +36,8 @@ struct Explanation {
 [[nodiscard]] Explanation explain(const sim::StrategyPrediction& strategy,
                                   const sim::Prediction& floor, const sim::Fabric& fabric,
                                   double observed, const std::vector<NamedSeconds>& phases);
-/// Of one case of a results file: the iteration at p50 and its last rank. Nothing where no
-/// iteration was measured and right.
+/// Of one case of a results file: the iteration at p50, and the rank whose phases add up to most
+/// in it. Nothing where no iteration was measured and right.
 [[nodiscard]] std::optional<Explanation> explain(const record::CaseRecord& one);
 
 /// Lines with their shares, then the remainder and the sum. The remainder gets no name but

@@ -35,7 +35,13 @@ void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scen
     const auto prediction =
         sim::predict(plan::gather_statistics(planner), scene.trainer.world_size(), cluster);
     info.floor_ns = static_cast<std::uint64_t>(prediction.seconds() * 1e9);
-    info.line_rate = static_cast<std::uint64_t>(cluster.port_rate);
+    // A rank's bytes are held against the rate of what bounds it; memory and uplinks are no rank's.
+    if (prediction.busiest.empty()) return;
+    const sim::PortKind kind = prediction.busiest.front().kind;
+    if (kind == sim::PortKind::Nic)
+        info.line_rate = static_cast<std::uint64_t>(cluster.port_rate);
+    else if (kind == sim::PortKind::NvLink)
+        info.line_rate = static_cast<std::uint64_t>(cluster.nvlink_rate);
 }
 
 session::Roles make_roles(const PushArguments& a, const Scene& scene,
