@@ -2,7 +2,7 @@
 # build/asan and build/tsan; jobs/build.sh sets up what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps demo test test-compare test-verbs test-verbs-all test-hardware test-gpu release debug asan tsan bench format tidy clean
+.PHONY: help deps demo test test-slurm test-compare test-verbs test-verbs-all test-hardware test-gpu release debug asan tsan bench format tidy clean
 
 CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format) clang-format)
 CTEST = ctest --output-on-failure --no-tests=error -j $$(nproc) --test-dir
@@ -32,6 +32,9 @@ test-verbs: ## run the RDMA tests on software devices in a virtual machine (10 m
 
 test-verbs-all: ## run every end-to-end push in every kind of RDMA connection there (an hour)
 	@tests/lab/run.sh all
+
+test-slurm: ## run the job scripts on a Slurm of our own on this machine (root; 3 minutes)
+	@tests/slurm/run.sh
 
 test-hardware: ## run the conformance suite on the RDMA devices of this machine
 	@jobs/build.sh release tests,verbs weightlift transport_conformance

@@ -2,7 +2,7 @@
 # Sets up and builds one kind of build folder: jobs/build.sh KIND PARTS [TARGET…]
 #   KIND   release | debug | asan | tsan: builds in build/KIND; or deps: only sets up
 #   PARTS  core, or a comma-separated list of tests, bench, lint, verbs (RDMA), cuda (GPUs), lab (a virtual machine
-#          with software RDMA devices): what must be there besides the core
+#          with software RDMA devices), browser, slurm: what must be there besides the core
 # Where something is missing, installs it by apt-get, as root or by a sudo that asks no password;
 # otherwise says in one sentence what is missing, and exits with status 2.
 set -euo pipefail
@@ -22,7 +22,9 @@ CLI11|libcli11-dev|cli11-devel|cli11
 nlohmann_json|nlohmann-json3-dev|json-devel|nlohmann-json
 GTest|libgtest-dev|gtest-devel|googletest
 benchmark|libbenchmark-dev|google-benchmark-devel|benchmark
-h5py|python3-h5py python3-numpy|python3-h5py|py-h5py
+h5py|python3-h5py python3-numpy python3-pandas|python3-h5py python3-pandas|py-h5py py-pandas
+chromium|chromium fonts-dejavu-core|chromium|
+slurm|slurm-wlm munge libpmix2 iproute2 python3-venv shellcheck|slurm-slurmctld slurm-slurmd munge pmix iproute python3 ShellCheck|slurm munge openpmix iproute2 python shellcheck
 clang-format|clang-format-14|clang-tools-extra|llvm
 clang-tidy|clang-tidy-16|clang-tools-extra|llvm
 Verbs|libibverbs-dev libhwloc-dev ibverbs-providers|rdma-core-devel hwloc-devel|rdma-core hwloc
@@ -89,6 +91,16 @@ if has_part lint; then
     command -v clang-format-14 clang-format >/dev/null || tools+=(clang-format)
     command -v clang-tidy-{16,17,18} >/dev/null || tools+=(clang-tidy)
 fi
+if has_part slurm; then
+    (PATH=$PATH:/usr/sbin:/sbin
+     for tool in slurmctld slurmd sbatch munged ip python3 shellcheck; do
+         command -v $tool >/dev/null || exit 1
+     done
+     ldconfig -p | grep -q 'libpmix\.so') || tools+=(slurm)
+fi
+if has_part browser; then
+    command -v chromium chromium-browser >/dev/null || tools+=(chromium)
+fi
 if has_part lab; then
     # Tools of administrators are not in everyone's PATH.
     (PATH=$PATH:/usr/sbin:/sbin
@@ -134,9 +146,9 @@ log=$folder/configure.log
 mkdir -p "$folder"
 if [ ! -e "$folder/CMakeCache.txt" ]; then
     if command -v ninja >/dev/null; then options+=(-G Ninja); fi
-    # Only the test that reads a results file from Python needs it, and is skipped without it.
-    if has_part tests && ! python3 -c 'import h5py, numpy' 2>/dev/null && can_install; then
-        install h5py || echo "h5py is not there: its test will be skipped" >&2
+    # Only the tests that read results files from Python need them, and are skipped without them.
+    if has_part tests && ! python3 -c 'import h5py, numpy, pandas' 2>/dev/null && can_install; then
+        install h5py || echo "h5py or pandas is not there: their tests will be skipped" >&2
     fi
     if has_part tests && ! has_header infiniband/verbs.h && can_install; then
         install Verbs || echo "libibverbs is not there: builds and tests without RDMA" >&2

@@ -24,22 +24,6 @@ std::string ratio(std::uint64_t part, std::uint64_t whole) {
     return fmt::format("{:.2f}", static_cast<double>(part) / static_cast<double>(whole));
 }
 
-bool is_checked(const CaseRecord& one) {
-    return std::any_of(one.samples.begin(), one.samples.end(),
-                       [](const Sample& s) { return s.validity != Validity::Unchecked; });
-}
-
-/// Largest clock error or release skew as a fraction of the time, over the counted iterations.
-double worst_clock(const CaseRecord& one) {
-    double worst = 0;
-    for (const Sample& s : one.samples)
-        if (!s.warmup && s.time_ns > 0)
-            worst =
-                std::max(worst, static_cast<double>(std::max(s.clock_error_ns, s.release_skew_ns)) /
-                                    static_cast<double>(s.time_ns));
-    return worst;
-}
-
 bool has_failed(const CaseRecord& one) { return one.outcome && one.outcome->exit_code != 0; }
 
 /// A case with a wrong iteration, or that failed, has no bandwidth that could be called its own.
@@ -53,7 +37,8 @@ std::vector<std::string> row_of(const CaseRecord& one, const Summary& s, bool is
     const auto& info = one.info;
     const bool is_right = app::is_right(one, s);
     const double line = static_cast<double>(info.line_rate);
-    return {name_of(one, is_repeated) + (worst_clock(one) > 0.01 ? " *" : "") +
+    return {name_of(one, is_repeated) +
+                (record::worst_clock(one.samples) > record::kClockLimit ? " *" : "") +
                 (has_failed(one) ? " (failed)" : ""),
             info.bytes > 0 ? human_bytes(info.bytes) : "-",
             std::to_string(s.iterations),
@@ -69,7 +54,7 @@ std::vector<std::string> row_of(const CaseRecord& one, const Summary& s, bool is
                 : "-",
             show_ms(info.floor_ns),
             is_right ? ratio(s.p50_ns, info.floor_ns) : "-",
-            is_checked(one) ? std::to_string(s.wrong) : "N/A"};
+            record::is_checked(one.samples) ? std::to_string(s.wrong) : "N/A"};
 }
 
 /// By NIC name: bytes of all ranks, and what the ports of that name counted, each port once.
@@ -143,7 +128,7 @@ std::string footer(const CaseRecord& one, const Summary& s, const std::vector<Ra
                 break;
             }
     }
-    return text + clock_note(worst_clock(one));
+    return text + clock_note(record::worst_clock(one.samples));
 }
 
 }  // namespace
@@ -160,7 +145,7 @@ std::string case_table(const std::vector<CaseRecord>& cases, const std::vector<R
     for (const CaseRecord& one : cases) {
         const Summary summary = record::summarize(one.info, one.samples);
         rows.push_back(row_of(one, summary, is_repeated));
-        worst = std::max(worst, worst_clock(one));
+        worst = std::max(worst, record::worst_clock(one.samples));
         if (cases.size() == 1) footers += footer(one, summary, ranks);
         if (has_failed(one))
             footers += fmt::format("failed with {}: {}: {}\n", one.outcome->exit_code,
@@ -191,7 +176,7 @@ std::string case_json(const record::RunRecord& run) {
             {"plan_digest", fmt::format("{:016x}", one.info.plan_digest)},
             {"verify", one.info.verify},
             {"iterations", s.iterations},
-            {"wrong", is_checked(one) ? Json(s.wrong) : Json(nullptr)},
+            {"wrong", record::is_checked(one.samples) ? Json(s.wrong) : Json(nullptr)},
             {"first_ns", number(s.first_ns)},
             {"min_ns", number(s.min_ns)},
             {"p50_ns", number(s.p50_ns)},

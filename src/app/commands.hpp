@@ -10,6 +10,7 @@ using Arguments = std::vector<std::string>;
 
 [[nodiscard]] int run_plan(const Arguments& arguments);
 [[nodiscard]] int run_explain(const Arguments& arguments);
+[[nodiscard]] int run_report(const Arguments& arguments);
 [[nodiscard]] int run_compare(const Arguments& arguments);
 [[nodiscard]] int run_show(const Arguments& arguments);
 #if WEIGHTLIFT_WITH_MPI

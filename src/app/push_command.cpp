@@ -19,6 +19,7 @@
 #include "push_options.hpp"
 #include "run_case.hpp"
 #include "run_info.hpp"
+#include "termination.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
@@ -118,7 +119,7 @@ public:
             }
             report_->event("failure", why);
             recorder_->traffic(0, report_->record().traffic);
-            recorder_->finish("failed", code);
+            recorder_->finish(code == kTerminated ? "aborted" : "failed", code);
             recorder_.reset();
         } catch (const std::exception& error) {
             fmt::print(stderr, "weightlift: {} stays unfinished: {}\n", run_.path, error.what());
@@ -212,6 +213,7 @@ int push_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const PushArgumen
             const std::optional<ConfigError>& bad, const Arguments& arguments) {
     Reporter reporter(a, arguments, world.rank() == 0);
     try {
+        note_termination();
         const Topology topology = Topology::discover(world, mpi::Deadline(a.push.timeout));
         // By value: the handlers below name ranks, too.
         const auto label = [topology](int rank) { return topology.label(rank); };

@@ -141,9 +141,6 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
         throw ConfigError(fmt::format("--strategy {}: not one of direct", strategy));
     out.push.strategy = strategy;
     fill_memory(memory, device_memory, gpu, out.push);
-    if (out.has_reference && out.push.memory != MemoryKind::Host)
-        throw ConfigError(fmt::format(
-            "--reference memcpy copies host memory, and --memory is {}: leave it out", memory));
     out.push.order =
         choose<Order, 2>(order, "--order", {{{"plan", Order::Plan}, {"rotated", Order::Rotated}}});
     out.push.verify = choose<Verify, 3>(
@@ -174,6 +171,9 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
             throw ConfigError(
                 fmt::format("--reference {}: {} is given already", text, out.gates.references));
     }
+    if (out.has_reference && out.push.memory != MemoryKind::Host)
+        throw ConfigError(fmt::format(
+            "--reference memcpy copies host memory, and --memory is {}: leave it out", memory));
     static_cast<void>(parse_gates(out.gates));
     if (!out.gates.min_line.empty() && out.cluster.empty())
         throw ConfigError(fmt::format("--min-line {}: needs --cluster, which knows the port rate",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -12,6 +11,7 @@
 #include "weightlift/sim/predict.hpp"
 
 #include "cluster_file.hpp"
+#include "termination.hpp"
 
 namespace weightlift::app {
 
@@ -121,7 +121,7 @@ ExitCode run_case(const Stage& stage, const PushArguments& a, const CaseInputs& 
     };
     bool is_right = true;
     while (goes_on()) {
-        if (pushed > 0 && a.interval.count() > 0) std::this_thread::sleep_for(a.interval);
+        if (pushed > 0 && a.interval.count() > 0) sleep_unless_terminated(a.interval);
         const std::uint64_t version = ++pushed;
         Sample sample = session.push(version, version <= a.warmup);
         session::Verification checked;
@@ -133,10 +133,13 @@ ExitCode run_case(const Stage& stage, const PushArguments& a, const CaseInputs& 
                 sample.phase_ns[r][static_cast<std::size_t>(record::Phase::Verify)] =
                     checked.rank_ns[r];
         }
-        agreement.run("recording",
-                      [&](const mpi::Deadline&) { observer.iteration(sample, checked); });
+        agreement.run("recording", [&](const mpi::Deadline&) {
+            observer.iteration(sample, checked);
+            end_if_terminated();
+        });
     }
     observer.nics(session.nic_traffic());
+    session.close();
     return is_right ? ExitCode::Ok : ExitCode::WrongData;
 }
 

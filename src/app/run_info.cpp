@@ -37,6 +37,24 @@ std::string processor() {
     return count;
 }
 
+/// File name, with all of its version, of a library of this process: "libibverbs.so.1.14.44.0".
+std::string loaded_library(const std::string& name) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        const auto slash = line.rfind('/');
+        if (slash == std::string::npos || line.compare(slash + 1, name.size(), name) != 0) continue;
+        std::error_code error;
+        const auto file = std::filesystem::canonical(line.substr(line.find('/')), error);
+        return error ? line.substr(slash + 1) : file.filename().string();
+    }
+    return "none";
+}
+
+std::string nvidia_driver() {
+    const std::string line = first_line("/proc/driver/nvidia/version");
+    return line.empty() ? "none" : line;
+}
+
 }  // namespace
 
 std::string file_system(const std::string& folder) {
@@ -70,14 +88,39 @@ record::RunInfo make_run_info(const std::string& command, const std::string& lab
     if (uname(&system) == 0)
         run.provenance.emplace_back("kernel", fmt::format("{} {}", system.sysname, system.release));
     run.provenance.emplace_back("cpu", processor());
+    run.provenance.emplace_back("nvidia_driver", nvidia_driver());
+    run.provenance.emplace_back("cuda", loaded_library("libcudart.so"));
+    run.provenance.emplace_back("nccl", loaded_library("libnccl.so"));
+    // The file's name ends with the version of rdma-core.
+    run.provenance.emplace_back("rdma_core", loaded_library("libibverbs.so"));
     // Locking and crash promises differ between them.
     run.provenance.emplace_back("results_file_system",
                                 file_system(std::filesystem::path(path).parent_path()));
-    for (const char* name :
-         {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_PARTITION",
-          "SLURM_NNODES", "SLURM_NTASKS", "SLURM_CLUSTER_NAME", "OMP_NUM_THREADS", "OMPI_MCA_pml",
-          "OMPI_MCA_btl", "OMPI_MCA_osc", "UCX_TLS", "UCX_NET_DEVICES", "HDF5_USE_FILE_LOCKING",
-          "CUDA_VISIBLE_DEVICES"})
+    for (const char* name : {"SLURM_JOB_ID",
+                             "SLURM_ARRAY_JOB_ID",
+                             "SLURM_ARRAY_TASK_ID",
+                             "SLURM_HET_SIZE",
+                             "SLURM_RESTART_COUNT",
+                             "SLURM_STEP_ID",
+                             "SLURM_JOB_NAME",
+                             "SLURM_JOB_NODELIST",
+                             "SLURM_JOB_PARTITION",
+                             "SLURM_NNODES",
+                             "SLURM_NTASKS",
+                             "SLURM_MPI_TYPE",
+                             "SLURM_CPU_BIND",
+                             "SLURM_CLUSTER_NAME",
+                             "OMP_NUM_THREADS",
+                             "OMPI_MCA_pml",
+                             "OMPI_MCA_btl",
+                             "OMPI_MCA_osc",
+                             "UCX_TLS",
+                             "UCX_NET_DEVICES",
+                             "HDF5_USE_FILE_LOCKING",
+                             "CUDA_VISIBLE_DEVICES",
+                             "NCCL_NVLS_ENABLE",
+                             "NCCL_IB_HCA",
+                             "NCCL_SOCKET_IFNAME"})
         if (const char* value = std::getenv(name)) run.provenance.emplace_back(name, value);
     return run;
 }

@@ -20,12 +20,9 @@ void print_iterations(const record::CaseRecord& one) {
         {"iteration", "version", "time ms", "closed ms", "release skew ms", "check"}};
     std::size_t number = 0;
     for (const record::Sample& s : one.samples) {
-        const char* check = s.validity == record::Validity::Valid   ? "right"
-                            : s.validity == record::Validity::Wrong ? "WRONG"
-                                                                    : "N/A";
         rows.push_back({s.warmup ? "warm-up" : std::to_string(number++), std::to_string(s.version),
                         show_ms(s.time_ns), show_ms(s.closed_ns), show_ms(s.release_skew_ns),
-                        check});
+                        record::show_check(s.validity)});
     }
     std::fputs((align(rows) + "\n").c_str(), stdout);
 }
@@ -33,30 +30,15 @@ void print_iterations(const record::CaseRecord& one) {
 /// Median over counted iterations of the slowest rank, per phase that was measured.
 void print_phases(const record::CaseRecord& one) {
     std::vector<std::vector<std::string>> rows{{"phase (slowest rank)", "median ms"}};
-    for (std::size_t p = 0; p < record::kPhases; ++p) {
-        std::vector<std::uint64_t> slowest;
-        for (const record::Sample& s : one.samples) {
-            if (s.warmup) continue;
-            std::uint64_t most = 0;
-            bool is_measured = false;
-            for (const auto& phases : s.phase_ns)
-                if (phases[p] != record::kNotMeasured) {
-                    most = std::max(most, phases[p]);
-                    is_measured = true;
-                }
-            if (is_measured) slowest.push_back(most);
-        }
-        if (slowest.empty()) continue;
-        std::sort(slowest.begin(), slowest.end());
-        rows.push_back({std::string(to_string(static_cast<record::Phase>(p))),
-                        show_ms(slowest[(slowest.size() - 1) / 2])});
-    }
-    for (std::size_t p = 0; p < record::kSetupPhases; ++p) {
-        std::uint64_t most = 0;
-        for (const auto& setup : one.setup_ns) most = std::max(most, setup[p]);
+    const auto phases = record::median_phases(one.samples);
+    for (std::size_t p = 0; p < record::kPhases; ++p)
+        if (phases[p] != record::kNotMeasured)
+            rows.push_back(
+                {std::string(to_string(static_cast<record::Phase>(p))), show_ms(phases[p])});
+    const auto setup = record::slowest_setup(one.setup_ns);
+    for (std::size_t p = 0; p < record::kSetupPhases; ++p)
         rows.push_back({fmt::format("set-up: {}", to_string(static_cast<record::SetupPhase>(p))),
-                        show_ms(most)});
-    }
+                        show_ms(setup[p])});
     std::fputs((align(rows) + "\n").c_str(), stdout);
 }
 

@@ -13,7 +13,6 @@
 
 #include "weightlift/base/edit_distance.hpp"
 #include "weightlift/base/error.hpp"
-#include "weightlift/record/run_record.hpp"
 
 namespace weightlift::app {
 
@@ -110,19 +109,6 @@ void throw_not_one_of(const std::string& text, const char* flag,
                       std::span<const std::string_view> names) {
     throw ConfigError(fmt::format("{} {}: not one of {}{}", flag, text, fmt::join(names, ", "),
                                   suggestion(text, names)));
-}
-
-std::string show_ms(std::uint64_t ns) {
-    if (ns == record::kNotMeasured) return "-";
-    const double ms = static_cast<double>(ns) / 1e6;
-    // Bounds are those of rounding: 9.9996 is "10.00".
-    return fmt::format("{:.{}f}", ms, ms < 9.9995 ? 3 : ms < 99.995 ? 2 : ms < 999.95 ? 1 : 0);
-}
-
-std::string show_rate(double bytes_per_second) {
-    if (bytes_per_second <= 0) return "-";
-    const double gb = bytes_per_second / 1e9;
-    return fmt::format("{:.{}f}", gb, gb < 0.9995 ? 3 : gb < 99.995 ? 2 : 1);
 }
 
 std::string align(const std::vector<std::vector<std::string>>& rows) {

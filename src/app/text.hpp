@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "weightlift/base/bytes.hpp"
+#include "weightlift/record/figures.hpp"
 
 namespace weightlift::app {
 
@@ -42,10 +43,8 @@ template <class T, std::size_t N>
     }
     throw_not_one_of(text, flag, names);
 }
-/// Milliseconds with three or four significant digits ("0.412", "12.34", "1234"), or "-".
-[[nodiscard]] std::string show_ms(std::uint64_t ns);
-/// Gigabytes per second ("5.61"), or "-" for 0.
-[[nodiscard]] std::string show_rate(double bytes_per_second);
+using record::show_ms;
+using record::show_rate;
 
 /// Rows of cells as aligned columns: the first column to the left, the others to the right. A row
 /// with one cell is printed as it is.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "weightlift/record/figures.hpp"
+
 namespace weightlift::record {
 
 std::string_view to_string(Phase phase) {
@@ -58,14 +60,10 @@ void find_slowest_rank(const std::vector<Sample>& samples, Summary& summary) {
         const std::size_t ranks = std::max(times.size(), sample.rank_time_ns.size());
         times.resize(ranks);
         was_last.resize(ranks);
-        std::optional<std::size_t> last;
-        for (std::size_t rank = 0; rank < sample.rank_time_ns.size(); ++rank) {
-            const std::uint64_t time = sample.rank_time_ns[rank];
-            if (time == kNotMeasured) continue;
-            times[rank].push_back(time);
-            if (!last || time > sample.rank_time_ns[*last]) last = rank;
-        }
-        if (last) ++was_last[*last];
+        for (std::size_t rank = 0; rank < sample.rank_time_ns.size(); ++rank)
+            if (const auto time = sample.rank_time_ns[rank]; time != kNotMeasured)
+                times[rank].push_back(time);
+        if (const auto last = last_rank(sample)) ++was_last[*last];
     }
     const auto most = std::max_element(was_last.begin(), was_last.end());
     if (most == was_last.end() || *most == 0) return;

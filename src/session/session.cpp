@@ -46,6 +46,10 @@ Session::Session(const Agreement& agreement, mpi::Watchdog& watchdog, const Sess
     : state_(std::make_unique<State>(agreement, watchdog, inputs, std::move(options))) {}
 Session::~Session() = default;
 
+void Session::close() {
+    state_->agreement.run("closing", [&](const mpi::Deadline&) { state_->lanes.clear(); });
+}
+
 std::optional<std::uint64_t> Session::version() const { return state_->committed; }
 
 std::string Session::State::waited_for() const {

@@ -39,15 +39,6 @@ Session::State::State(const Agreement& a, mpi::Watchdog& w, const SessionInputs&
       store(i.model, is_trainer ? i.trainer : i.rollout,
             is_trainer ? plan_rank : plan_rank - i.roles.trainers) {}
 
-std::string_view Session::State::transport_for(int src, int dst) const {
-    if (options.transport != "auto") return options.transport;
-    const bool is_near = node_of(src) == node_of(dst);
-    for (const std::string& name : usable)
-        if (is_near || !transport::transport_capabilities(name).same_host_only) return name;
-    throw TransportError(fmt::format("no transport built in reaches from {} to {}",
-                                     agreement.label(src), agreement.label(dst)));
-}
-
 void Session::State::make_plan() {
     plan::PlanOptions plan_options;
     plan_options.minimum_slice = options.minimum_slice;
@@ -62,56 +53,6 @@ void Session::State::make_plan() {
     for (const Transfer& t : received) bytes_from[mpi_rank(t.src.rank)] += t.bytes();
 }
 
-transport::Context Session::State::transport_context() const {
-    const auto me = static_cast<std::size_t>(rank);
-    transport::VerbsOptions verbs = options.verbs;
-    if (options.inject.wrong_key == rank) verbs.fault = transport::VerbsFault::WrongKey;
-    if (options.inject.short_region == rank) verbs.fault = transport::VerbsFault::ShortRegion;
-    return {.world = &world(),
-            .watchdog = &watchdog,
-            .timeout = agreement.timeout(),
-            .label = [this](int r) { return agreement.label(r); },
-            .slice = 0,
-            .max_message = 0,
-            .local_rank = inputs.topology.local_rank[me],
-            .local_size = inputs.topology.node_size[static_cast<std::size_t>(node_of(rank))],
-            .is_written_to = !is_trainer,
-            .verbs = std::move(verbs)};
-}
-
-/// For `auto`: what every rank can use, by order of preference.
-void Session::State::find_usable(const mpi::Deadline& deadline) {
-    if (options.transport != "auto") {
-        if (!moves_memory(transport::transport_capabilities(options.transport)))
-            throw ConfigError(fmt::format("--memory {}: transport {} does not move such memory",
-                                          memory::to_string(options.memory), options.transport));
-        return;
-    }
-    const bool one_node = inputs.topology.node_size.size() == 1;
-    std::string why;
-    for (const std::string_view name : transport::transport_names()) {
-        const transport::Capabilities c = transport::transport_capabilities(name);
-        if (!moves_memory(c)) continue;
-        // Looking for devices costs time: only where they would be used.
-        std::string problem;
-        if (!one_node || c.same_host_only || usable.empty())
-            problem = transport::transport_problem(name, transport_context());
-        if (world().max(problem.empty() ? 0 : 1, deadline, "choice of transports") == 0) {
-            usable.emplace_back(name);
-            continue;
-        }
-        why += fmt::format("; {}: {}", name, problem.empty() ? "not on all ranks" : problem);
-        // One rank's reason is enough: the lowest such rank's.
-        const int first =
-            world().min(problem.empty() ? world().size() : rank, deadline, "choice of transports");
-        if (first == rank) passed_over = fmt::format("{} ({})", problem, agreement.label(rank));
-    }
-    if (usable.empty())
-        throw ConfigError(fmt::format(
-            "--memory {}: no transport built in ({}) moves such memory here{}",
-            memory::to_string(options.memory), fmt::join(transport::transport_names(), ", "), why));
-}
-
 void Session::State::open_lanes() {
     const auto lane_of = [&](std::string_view name) -> Lane& {
         const auto at = std::find_if(lanes.begin(), lanes.end(),
@@ -120,18 +61,7 @@ void Session::State::open_lanes() {
                    ? *at
                    : lanes.emplace_back(Lane{std::string(name), {}, {}, {}, {}, 0, {}});
     };
-    // Connecting is collective: every rank opens the same backends, in the same order.
-    std::vector<std::string> used;
-    if (options.transport != "auto") {
-        used = {options.transport};
-    } else {
-        const bool one_node = inputs.topology.node_size.size() == 1;
-        for (const std::string& name : usable) {
-            used.push_back(name);
-            if (one_node || !transport::transport_capabilities(name).same_host_only) break;
-        }
-    }
-    for (const std::string& name : used) {
+    for (const std::string& name : opened_transports()) {
         Lane& lane = lane_of(name);
         lane.transport = transport::make_transport(name, transport_context());
         if (!lane.transport->capabilities().same_host_only) continue;
@@ -247,7 +177,10 @@ void Session::setup() {
         s.digest = by_senders;
     });
     s.agreement.run("choice of GPUs", [&](const mpi::Deadline&) { s.choose_gpu(); });
-    s.agreement.run("choice of transports", [&](const mpi::Deadline& d) { s.find_usable(d); });
+    s.agreement.run("choice of transports", [&](const mpi::Deadline& d) {
+        s.find_usable(d);
+        s.try_reach(d);
+    });
     timed(SetupPhase::Connect, "open transports", [&](const mpi::Deadline&) { s.open_lanes(); });
     s.agreement.run("memory check", [&](const mpi::Deadline& d) {
         s.check_memory(d);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weightlift/cuda/device.hpp"
@@ -46,6 +48,8 @@ struct Session::State {
     std::vector<plan::Transfer> sent, received;  ///< dropped once bound
     std::map<int, Bytes> bytes_to, bytes_from;   ///< by MPI rank
     std::vector<std::string> usable;             ///< transports for `auto`, the preferred first
+    std::set<std::pair<std::string, int>> unreached;  ///< transport, peer: tried in vain
+    std::set<std::string> leaves_gaps;                ///< transports with such pairs on any rank
     std::string passed_over;  ///< why one is not among them, where this rank is the cause
     std::vector<Lane> lanes;
     bool has_dropped = false;  ///< --inject drop took copies out of this rank's plan
@@ -81,6 +85,8 @@ struct Session::State {
     [[nodiscard]] memory::ArenaOptions arena_options() const;
     [[nodiscard]] transport::Context transport_context() const;
     void find_usable(const mpi::Deadline& deadline);
+    void try_reach(const mpi::Deadline& deadline);
+    [[nodiscard]] std::vector<std::string> opened_transports() const;
     void open_lanes();
     void exchange_and_bind(const mpi::Deadline& deadline);
     void connect();

@@ -51,6 +51,10 @@ public:
     /// `version` is set.
     [[nodiscard]] record::Sample push(std::uint64_t version, bool is_warmup);
 
+    /// Collective; the last call, where all went well. Closes what this rank has opened of others'
+    /// memory; when it returns, so have all, and memory may be freed.
+    void close();
+
     /// Collective. Overwrites the trainers' memory, then checks what the rollouts hold.
     [[nodiscard]] Verification verify(std::uint64_t version);
 

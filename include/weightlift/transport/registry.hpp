@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "weightlift/transport/transport.hpp"
 
@@ -20,6 +21,18 @@ namespace weightlift::transport {
 /// Why this transport cannot be used by this process, with the remedy; empty: it can, as far as can
 /// be told without opening anything.
 [[nodiscard]] std::string transport_problem(std::string_view name, const Context& context);
+
+/// A peer with whom this rank shares bytes, and why they cannot go by a transport.
+struct Unreached {
+    int rank = 0;
+    std::string why;
+};
+
+/// Collective over the linked ranks, before any memory is registered: where nothing but an attempt
+/// tells whether two ranks of one host reach each other, makes it. Both ends of a pair get the same
+/// answer. Empty for transports that reach whomever their capabilities say.
+[[nodiscard]] std::vector<Unreached> find_unreached(std::string_view name, const Context& context,
+                                                    const LinkTable& links);
 
 /// Declared without opening anything.
 [[nodiscard]] Capabilities transport_capabilities(std::string_view name);

@@ -49,6 +49,7 @@
 
 #include "weightlift/base/bytes.hpp"
 #include "weightlift/memory/arena.hpp"
+#include "weightlift/memory/cuda_arena.hpp"
 #include "weightlift/mpi/communicator.hpp"
 #include "weightlift/plan/copy.hpp"
 #include "weightlift/transport/options.hpp"
@@ -148,6 +149,7 @@ struct Context {
     int local_rank = 0, local_size = 1;  ///< among the ranks of this node
     bool is_written_to = true;           ///< whether any rank writes to this one
     VerbsOptions verbs{};
+    memory::CudaOptions cuda{};  ///< of this rank's memory, where it is a GPU's
 };
 
 /// Bytes that left through one NIC.

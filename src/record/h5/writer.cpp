@@ -132,7 +132,7 @@ public:
     }
 
     void finish(std::string_view status, ExitCode exit_code) override {
-        WEIGHTLIFT_ENSURES(status == "complete" || status == "failed");
+        WEIGHTLIFT_ENSURES(status == "complete" || status == "failed" || status == "aborted");
         change_file([&](hid_t file) {
             write_outcome(file);
             write_text(file, "status", status);

@@ -1,0 +1,93 @@
+#include "cut.hpp"
+
+#include <algorithm>
+
+namespace weightlift::transport::staged {
+namespace {
+
+/// The message to one destination that is being filled.
+struct Open {
+    std::vector<Part> parts;
+    Bytes bytes = 0;
+};
+
+class Cutter {
+public:
+    explicit Cutter(std::span<const Bytes> most)
+        : most_(most), open_(most.size()), count_(most.size()) {}
+
+    void add(const plan::Copy& copy) {
+        std::uint64_t row = 0;
+        Bytes column = 0;
+        while (row < copy.rows && copy.row_bytes > 0) {
+            const Bytes room = most_[copy.destination] - open_[copy.destination].bytes;
+            const std::uint64_t whole =
+                column == 0 ? std::min(copy.rows - row, room / copy.row_bytes) : 0;
+            if (whole > 0) {
+                put(copy, row, 0, whole, copy.row_bytes);
+                row += whole;
+                continue;
+            }
+            // A row that would fit into the next message is not cut.
+            if (column == 0 && copy.row_bytes <= most_[copy.destination]) {
+                close(copy.destination);
+                continue;
+            }
+            const Bytes n = std::min(room, copy.row_bytes - column);
+            if (n > 0) put(copy, row, column, 1, n);
+            column += n;
+            if (column == copy.row_bytes) {
+                ++row;
+                column = 0;
+            } else {
+                close(copy.destination);
+            }
+        }
+    }
+
+    [[nodiscard]] Cut finish() {
+        for (std::uint32_t d = 0; d < open_.size(); ++d)
+            if (open_[d].bytes > 0 || count_[d] == 0) close(d);
+        return std::move(cut_);
+    }
+
+private:
+    void put(const plan::Copy& copy, std::uint64_t row, Bytes column, std::uint64_t rows,
+             Bytes bytes) {
+        Open& open = open_[copy.destination];
+        open.parts.push_back({.src_offset = copy.src_offset + row * copy.src_pitch + column,
+                              .src_pitch = copy.src_pitch,
+                              .dst_offset = copy.dst_offset + row * copy.dst_pitch + column,
+                              .dst_pitch = copy.dst_pitch,
+                              .rows = rows,
+                              .row_bytes = bytes,
+                              .at = open.bytes});
+        open.bytes += rows * bytes;
+    }
+
+    void close(std::uint32_t destination) {
+        Open& open = open_[destination];
+        cut_.messages.push_back({.destination = destination,
+                                 .index = count_[destination]++,
+                                 .first = cut_.parts.size(),
+                                 .count = open.parts.size(),
+                                 .bytes = open.bytes});
+        cut_.parts.insert(cut_.parts.end(), open.parts.begin(), open.parts.end());
+        open = {};
+    }
+
+    std::span<const Bytes> most_;
+    std::vector<Open> open_;
+    std::vector<std::uint32_t> count_;  ///< messages
+    Cut cut_;
+};
+
+}  // namespace
+
+Cut cut_messages(std::span<const plan::Copy> copies, std::span<const Bytes> most) {
+    Cutter cutter(most);
+    for (const plan::Copy& copy : copies) cutter.add(copy);
+    return cutter.finish();
+}
+
+}  // namespace weightlift::transport::staged

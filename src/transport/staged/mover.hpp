@@ -1,0 +1,50 @@
+// Between the arena and staging: by the processor where the arena is host memory, else by the GPU's
+// copy engine, which works while messages are under way.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "weightlift/cuda/copy.hpp"
+#include "weightlift/cuda/stream.hpp"
+#include "weightlift/memory/arena.hpp"
+
+#include "cut.hpp"
+
+namespace weightlift::transport::staged {
+
+/// What tells that a move is done.
+struct Ticket {
+    std::optional<cuda::Event> event;  ///< where the arena is a GPU's
+};
+
+class Mover {
+public:
+    /// `staging` is host memory that this pins where it must. Both outlive the mover.
+    Mover(const memory::Arena& arena, int device, memory::Arena& staging);
+    [[nodiscard]] Ticket make_ticket() const;
+
+    /// Arena to payload. Done when is_done says so.
+    void gather(std::span<const Part> parts, std::byte* payload, const Ticket& ticket) const;
+    /// Payload to arena.
+    void scatter(std::span<const Part> parts, const std::byte* payload, const Ticket& ticket) const;
+    [[nodiscard]] static bool is_done(const Ticket& ticket) {
+        return !ticket.event || ticket.event->is_done();
+    }
+    /// Waits for all that is under way.
+    void finish() const;
+
+private:
+    struct Engine {
+        int device = 0;
+        cuda::Pinned pinned;
+        cuda::Stream out, in;
+        Engine(int ordinal, memory::Arena& staging)
+            : device(ordinal), pinned(staging.data(), staging.bytes()) {}
+    };
+    std::byte* arena_;
+    std::optional<Engine> engine_;  ///< of a GPU
+};
+
+}  // namespace weightlift::transport::staged
