@@ -9,6 +9,7 @@ namespace weightlift::app {
 using Arguments = std::vector<std::string>;
 
 [[nodiscard]] int run_plan(const Arguments& arguments);
+[[nodiscard]] int run_explain(const Arguments& arguments);
 [[nodiscard]] int run_report(const Arguments& arguments);
 [[nodiscard]] int run_compare(const Arguments& arguments);
 [[nodiscard]] int run_show(const Arguments& arguments);

@@ -17,6 +17,7 @@ usage:
   mpirun -n RANKS weightlift push --model MODEL --trainer tp=8 --rollout tp=16 [flags]
   mpirun -n RANKS weightlift sweep JOB.toml [--resume] [--dry-run]   many cases, one launch, one file
   weightlift plan --model MODEL --trainer … --rollout … [flags]    what would be pushed, no MPI needed
+  weightlift explain FILE | explain --observed TIME --cluster NAME …   where the time of an update went
   weightlift show FILE [--brief] [--allow-partial]                 print a results file
   weightlift compare BASE NEW [--threshold 5%]                     is NEW slower; each a file, a folder or a quoted glob
   weightlift report FILE… -o report.html                           one page, or --format markdown|csv
@@ -41,6 +42,7 @@ int dispatch(int argc, char** argv) {
     }
     const app::Arguments arguments(all.begin() + 1, all.end());
     if (all.front() == "plan") return app::run_plan(arguments);
+    if (all.front() == "explain") return app::run_explain(arguments);
     if (all.front() == "compare") return app::run_compare(arguments);
     if (all.front() == "report") return app::run_report(arguments);
     if (all.front() == "show") return app::run_show(arguments);
@@ -53,8 +55,9 @@ int dispatch(int argc, char** argv) {
         throw ConfigError(fmt::format(
             "{} needs MPI, and this build has none (WEIGHTLIFT_WITH_MPI=OFF)", all.front()));
 #endif
-    constexpr std::string_view kCommands[] = {"push",   "sweep",  "plan",   "show",     "compare",
-                                              "report", "doctor", "--help", "--version"};
+    constexpr std::string_view kCommands[] = {"push",   "sweep",    "plan",   "explain",
+                                              "show",   "compare",  "report", "doctor",
+                                              "--help", "--version"};
     throw ConfigError(fmt::format("unknown command '{}'{}", all.front(),
                                   app::suggestion(all.front(), kCommands)));
 }

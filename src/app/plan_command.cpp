@@ -9,12 +9,13 @@
 #include "weightlift/plan/copy.hpp"
 #include "weightlift/plan/queue_pairs.hpp"
 #include "weightlift/plan/statistics.hpp"
-#include "weightlift/sim/cluster.hpp"
 
-#include "catalog.hpp"
+#include "cluster_file.hpp"
 #include "commands.hpp"
 #include "options.hpp"
 #include "plan_json.hpp"
+#include "prediction_text.hpp"
+#include "scenario_table.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
@@ -97,41 +98,27 @@ void print_queue_pairs(const plan::PlanStatistics& stats) {
                    most.pairs, plan::kManyQueuePairs);
 }
 
-void print_prediction(const plan::PlanStatistics& stats, Rank trainers,
-                      const sim::Cluster& cluster) {
-    const sim::Prediction p = sim::predict(stats, trainers, cluster);
-    Rows rows{{fmt::format("busiest ports on {}", cluster.name), "bytes", "messages", "at least"}};
-    for (const sim::Port& port : p.busiest)
-        rows.push_back(
-            {fmt::format("node {} {} {} {}", port.node,
-                         port.kind == sim::PortKind::Nic ? "port" : "NVLink of rank", port.index,
-                         port.is_send ? "send" : "receive"),
-             human_bytes(port.bytes), std::to_string(port.messages),
-             fmt::format("{} ms", show_ms(static_cast<std::uint64_t>(port.seconds * 1e9)))});
-    std::fputs(align(rows).c_str(), stdout);
-    fmt::print("predicted time: at least {} ms ({} ms by bandwidth, {} ms by message rate)\n",
-               show_ms(static_cast<std::uint64_t>(p.seconds() * 1e9)),
-               show_ms(static_cast<std::uint64_t>(p.bandwidth_seconds * 1e9)),
-               show_ms(static_cast<std::uint64_t>(p.message_seconds * 1e9)));
-    if (p.nvlink_bytes > 0)
-        fmt::print("inside NVLink domains: {} of {}\n", human_bytes(p.nvlink_bytes),
-                   human_bytes(stats.bytes));
-}
-
 }  // namespace
 
 int run_plan(const Arguments& arguments) {
     SceneOptions options;
     std::string format = "text", emit, cluster_name, minimum_slice = "256KiB";
-    bool is_merged = false;
+    bool is_merged = false, is_simulated = false;
+    std::string scenarios;
+    SimulationOptions simulation;
     CLI::App app("what would be pushed: bytes per rank and pair, message sizes, lower bound",
                  "weightlift plan");
     add_scene_options(app, options);
-    app.add_option("--cluster", cluster_name, "cluster description: shipped name or JSON file");
+    app.add_option("--cluster", cluster_name, "cluster description: shipped name or TOML file");
     app.add_option("--format", format, "text or json")->capture_default_str();
     app.add_flag("--merged", is_merged, "with --format json: copies as they are executed");
     app.add_option("--emit-layout", emit,
                    "print the trainer's or the rollout's layout file instead");
+    app.add_flag("--simulate", is_simulated,
+                 "with --cluster: simulates the push by each strategy, and names what bounds it");
+    add_simulation_options(app, simulation);
+    app.add_option("--scenarios", scenarios,
+                   "with --simulate: a table of all job files of this folder instead");
     app.add_option("--min-slice", minimum_slice, "smallest slice a region is cut into")
         ->capture_default_str();
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return 0;
@@ -140,10 +127,19 @@ int run_plan(const Arguments& arguments) {
     if (is_merged && format != "json") throw ConfigError("--merged needs --format json");
     if (!emit.empty() && emit != "trainer" && emit != "rollout")
         throw ConfigError(fmt::format("--emit-layout {}: not trainer or rollout", emit));
+    if (!scenarios.empty() && !is_simulated) throw ConfigError("--scenarios needs --simulate");
+    if (is_simulated && (format != "text" || !emit.empty()))
+        throw ConfigError("--simulate excludes --format json and --emit-layout");
+    if (is_simulated && scenarios.empty() && cluster_name.empty())
+        throw ConfigError("--simulate needs --cluster, which knows the rates");
+    if (!scenarios.empty()) {
+        std::fputs(scenario_table(scenarios, simulation).c_str(), stdout);
+        return 0;
+    }
     plan::PlanOptions plan_options;
     plan_options.minimum_slice = parse_bytes(minimum_slice, "--min-slice");
     std::optional<sim::Cluster> cluster;
-    if (!cluster_name.empty()) cluster = sim::parse_cluster(cluster_text(cluster_name));
+    if (!cluster_name.empty()) cluster = load_cluster(cluster_name);
 
     const Scene scene = load_scene(options);
     for (const std::string& note : scene.notes) fmt::print(stderr, "weightlift: note: {}\n", note);
@@ -174,7 +170,16 @@ int run_plan(const Arguments& arguments) {
     print_sizes(stats);
     print_queue_pairs(stats);
     if (cluster) {
-        print_prediction(stats, planner.trainers(), *cluster);
+        const std::vector<sim::Flow> flows = sim::flows_of(stats);
+        const sim::Fabric fabric(*cluster, planner.trainers(), planner.world_size());
+        const sim::Prediction prediction = sim::predict(flows, fabric);
+        std::fputs(prediction_text(prediction, fabric, stats.bytes).c_str(), stdout);
+        if (is_simulated)
+            std::fputs(("\n" + ranking_text(predict_strategies(planner, stats, fabric,
+                                                               trainer_stages(options), simulation),
+                                            fabric))
+                           .c_str(),
+                       stdout);
     } else {
         fmt::print(
             "busiest port: {} (rank {} sends, rank {} receives {}); --cluster NAME predicts a "

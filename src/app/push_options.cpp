@@ -113,7 +113,7 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     app.add_option("--timeout", timeout, "deadline of each phase")->capture_default_str();
     app.add_option("--output", out.output,
                    "results file; %j is the Slurm job id (default: results/<model>-<time>.h5)");
-    app.add_option("--cluster", out.cluster, "rates for the floor: shipped name or JSON file");
+    app.add_option("--cluster", out.cluster, "rates for the floor: shipped name or TOML file");
     app.add_option("--labels", out.labels, "text stored with the run");
     app.add_option(
            "--reference", references,

@@ -8,9 +8,9 @@
 #include "weightlift/base/hash.hpp"
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/statistics.hpp"
-#include "weightlift/sim/cluster.hpp"
+#include "weightlift/sim/predict.hpp"
 
-#include "catalog.hpp"
+#include "cluster_file.hpp"
 #include "termination.hpp"
 
 namespace weightlift::app {
@@ -31,11 +31,17 @@ void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scen
     for (const int rank : roles.mpi_rank)
         options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout, options);
-    const sim::Cluster cluster = sim::parse_cluster(cluster_text(a.cluster));
+    const sim::Cluster cluster = load_cluster(a.cluster);
     const auto prediction =
         sim::predict(plan::gather_statistics(planner), scene.trainer.world_size(), cluster);
     info.floor_ns = static_cast<std::uint64_t>(prediction.seconds() * 1e9);
-    info.line_rate = static_cast<std::uint64_t>(cluster.port_rate);
+    // A rank's bytes are held against the rate of what bounds it; memory and uplinks are no rank's.
+    if (prediction.busiest.empty()) return;
+    const sim::PortKind kind = prediction.busiest.front().kind;
+    if (kind == sim::PortKind::Nic)
+        info.line_rate = static_cast<std::uint64_t>(cluster.port_rate);
+    else if (kind == sim::PortKind::NvLink)
+        info.line_rate = static_cast<std::uint64_t>(cluster.nvlink_rate);
 }
 
 session::Roles make_roles(const PushArguments& a, const Scene& scene,

@@ -101,6 +101,18 @@ void bench_plan_summary(benchmark::State& state) {
         peak_resident_bytes(), benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
 }
 
+/// Start-up of a rollout rank by the number of engines, a rank each of 32 on 256 trainers.
+void bench_rollout_part_by_engines(benchmark::State& state) {
+    const auto group =
+        layout::parse_rollout("tp=32,ep=32,engines=" + std::to_string(state.range(0)));
+    for (auto _ : state) {
+        const layout::Layout trainer = trainer_layout();
+        const layout::Layout rollout = layout::make_sglang_layout(kimi_k2(), {&group, 1});
+        const plan::Planner planner(kimi_k2(), trainer, rollout);
+        benchmark::DoNotOptimize(planner.received_by(planner.trainers()).size());
+    }
+}
+
 void ranks_of_both_sides(benchmark::internal::Benchmark* bench) {
     for (const int rank : {0, 130, 255, 256, 400, 511}) bench->Arg(rank);
 }
@@ -112,5 +124,9 @@ BENCHMARK(bench_rollout_layout)->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_planner)->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_own_part)->Apply(ranks_of_both_sides)->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_own_part_from_scratch)->Arg(0)->Arg(256)->Unit(benchmark::kMillisecond);
+BENCHMARK(bench_rollout_part_by_engines)
+    ->RangeMultiplier(2)
+    ->Range(8, 128)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_plan_summary)->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK_MAIN();

@@ -87,12 +87,17 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((result.out, result.err), ("", ""))
 
     def cluster(self, gbytes_per_second):
-        path = os.path.join(self.folder, "cluster.json")
+        path = os.path.join(self.folder, "cluster.toml")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"name": "ours", "note": "one port a rank", "ranks_per_node": 1,
-                       "ports_per_node": 1, "port_gbytes_per_s": gbytes_per_second,
-                       "port_messages_per_s": 10**12, "nvlink_domain_ranks": 1,
-                       "nvlink_gbytes_per_s": gbytes_per_second}, file)
+            file.write(f"""# one port a rank
+name = "ours"
+ranks_per_node = 1
+ports_per_node = 1
+port_gbytes_per_s = {gbytes_per_second}
+port_messages_per_s = 1e12
+nvlink_domain_ranks = 1
+nvlink_gbytes_per_s = {gbytes_per_second}
+""")
         return path
 
     def test_floor_of_a_cluster_is_printed(self):

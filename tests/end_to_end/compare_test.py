@@ -268,10 +268,18 @@ class Gates(unittest.TestCase):
         return path
 
     def cluster(self):
-        return self.write("cluster.json", {
-            "name": "ours", "note": "one port a rank", "ranks_per_node": 1, "ports_per_node": 1,
-            "port_gbytes_per_s": 1000000, "port_messages_per_s": 10**12, "nvlink_domain_ranks": 1,
-            "nvlink_gbytes_per_s": 1000000})
+        path = os.path.join(self.folder, "cluster.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("""# one port a rank
+name = "ours"
+ranks_per_node = 1
+ports_per_node = 1
+port_gbytes_per_s = 1000000
+port_messages_per_s = 1e12
+nvlink_domain_ranks = 1
+nvlink_gbytes_per_s = 1000000
+""")
+        return path
 
     def shown(self):
         return launch.run("show", self.output, "--json").json()

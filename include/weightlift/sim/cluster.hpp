@@ -1,57 +1,50 @@
-// A cluster as a few numbers, and the lower bound of a plan's time on it. Pure.
+// A cluster as a few numbers, and where the ranks of a plan stand in it. Pure.
 #pragma once
 
-#include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
-#include <vector>
+#include <utility>
 
-#include "weightlift/plan/statistics.hpp"
+#include "weightlift/base/bytes.hpp"
 
 namespace weightlift::sim {
 
-/// Rates are bytes per second in one direction. Both sides are placed node by node, trainers first,
-/// rollouts from the next whole node on.
+/// Whether rollouts begin on a node of their own or directly after the trainers.
+enum class Placement { Separate, Packed };
+
+/// Rates are bytes per second in one direction. Ranks fill nodes in order, trainers first.
 struct Cluster {
     std::string name;
+    Placement placement = Placement::Separate;
     int ranks_per_node = 8;
     int ports_per_node = 8;  ///< NIC ports; rank r of a node uses port r * ports / ranks
     double port_rate = 0;
     double port_message_rate = 0;  ///< messages per second through one port; 0: unlimited
+    double latency = 0;            ///< seconds from the last byte's departure to its arrival
     int nvlink_domain_ranks = 0;   ///< consecutive ranks joined by NVLink; 0: none
     double nvlink_rate = 0;        ///< per rank
+    double memory_rate = 0;        ///< of copies inside a node, all together; 0: they take its NICs
+    int leaf_nodes = 0;            ///< nodes below one leaf switch; 0: the network is no limit
+    double oversubscription = 1;   ///< a leaf's port rates together over the rate of its uplinks
+    /// A port that more sources write to at once than `incast_writers` (0: any number) loses rate:
+    /// with n writers it keeps share + (1 - share) * incast_writers / n of it.
+    int incast_writers = 0;
+    double incast_rate_share = 1;
 };
 
-/// JSON object with the fields: name, ranks_per_node, ports_per_node, port_gbytes_per_s,
-/// port_messages_per_s (optional), nvlink_domain_ranks, nvlink_gbytes_per_s (optional), note
-/// (ignored). ConfigError naming field, value and rule.
-[[nodiscard]] Cluster parse_cluster(std::string_view json_text);
+/// Of name and text of each field, in any order. Needed: name, ranks_per_node, ports_per_node,
+/// port_gbytes_per_s; with nvlink_domain_ranks also nvlink_gbytes_per_s. Others: placement,
+/// port_messages_per_s, latency_us, memory_gbytes_per_s, leaf_nodes, oversubscription,
+/// incast_writers, incast_rate_share. ConfigError naming field, value and rule.
+[[nodiscard]] Cluster make_cluster(std::span<const std::pair<std::string, std::string>> fields);
 
-enum class PortKind : std::uint8_t { Nic, NvLink };
-
-struct Port {
-    PortKind kind = PortKind::Nic;
-    int node = 0, index = 0;  ///< port of the node, or (NVLink) rank
-    bool is_send = true;
-    Bytes bytes = 0;
-    std::uint64_t messages = 0;
-    double seconds = 0;  ///< max(bytes / rate, messages / message rate)
+/// Where a rank stands. Slots count over nodes, whole ones.
+struct Place {
+    int node = 0, port = 0;
+    int domain = -1;  ///< of NVLink; -1: none
+    int leaf = -1;    ///< switch; -1: none
 };
-
-struct Prediction {
-    std::vector<Port> busiest;     ///< the slowest ports first, at most as many as asked for
-    double bandwidth_seconds = 0;  ///< max over ports of bytes / rate: the plan's floor
-    double message_seconds = 0;    ///< max over ports of messages / message rate
-    Bytes nvlink_bytes = 0;        ///< of the plan's bytes, those inside an NVLink domain
-    std::uint64_t queue_pairs_per_port = 0;  ///< largest number of peers over one port, one QP each
-    [[nodiscard]] double seconds() const {
-        return bandwidth_seconds > message_seconds ? bandwidth_seconds : message_seconds;
-    }
-};
-
-/// A lower bound of the time of a push of this plan. `trainers` of the plan's ranks are trainers.
-[[nodiscard]] Prediction predict(const plan::PlanStatistics& statistics, Rank trainers,
-                                 const Cluster& cluster, std::size_t busiest = 3);
+/// `trainers` of the plan's ranks are trainers.
+[[nodiscard]] Place place_of(Rank rank, Rank trainers, const Cluster& cluster);
 
 }  // namespace weightlift::sim

@@ -7,9 +7,9 @@
 
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/statistics.hpp"
-#include "weightlift/sim/cluster.hpp"
+#include "weightlift/sim/predict.hpp"
 
-#include "../catalog.hpp"
+#include "../cluster_file.hpp"
 #include "../inputs.hpp"
 #include "../text.hpp"
 
@@ -30,9 +30,8 @@ Estimate estimate(const Case& one, std::optional<int> launched) {
     const plan::PlanStatistics statistics = plan::gather_statistics(planner);
     Estimate out{statistics.bytes, {}};
     if (!one.push.cluster.empty())
-        out.seconds = sim::predict(statistics, one.trainers,
-                                   sim::parse_cluster(cluster_text(one.push.cluster)))
-                          .seconds();
+        out.seconds =
+            sim::predict(statistics, one.trainers, load_cluster(one.push.cluster)).seconds();
     return out;
 }
 

@@ -6,8 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "weightlift/sim/cluster.hpp"
-
+#include "app/cluster_file.hpp"
 #include "unit/layout/refused.hpp"
 
 namespace weightlift::app {
@@ -40,8 +39,27 @@ TEST(Catalog, holds_clusters_that_parse) {
     for (const auto& entry :
          std::filesystem::directory_iterator(WEIGHTLIFT_SOURCE_DIR "/jobs/clusters")) {
         const auto name = entry.path().stem().string();
-        EXPECT_EQ(sim::parse_cluster(cluster_text(name)).name, name);
+        EXPECT_EQ(load_cluster(name).name, name);
     }
+}
+
+TEST(ParseCluster, reads_toml) {
+    const sim::Cluster c = parse_cluster(
+        "# ours\nname = \"two words\"\nranks_per_node = 4  # of 8\nports_per_node = 2\n"
+        "port_gbytes_per_s = 12.5\nport_messages_per_s = 15e6\n");
+    EXPECT_EQ(c.name, "two words");
+    EXPECT_EQ(c.ranks_per_node, 4);
+    EXPECT_EQ(c.port_rate, 12.5e9);
+    EXPECT_EQ(c.port_message_rate, 15e6);
+}
+
+TEST(ParseCluster, refuses_what_is_not_a_field_with_a_value) {
+    EXPECT_REFUSAL(parse_cluster("{\"name\": \"json\"}").name, "cluster: line 1: ");
+    EXPECT_REFUSAL(parse_cluster("").name, "cluster: field name is missing");
+    EXPECT_REFUSAL(parse_cluster("name = [\"a\", \"b\"]").name,
+                   "cluster: name takes one value, and is given 2");
+    EXPECT_REFUSAL(parse_cluster("[ports]\nname = \"a\"").name, "cluster: [ports]");
+    EXPECT_REFUSAL(parse_cluster("name = \"a\"\nname = \"b\"").name, "name is there twice");
 }
 
 TEST(Catalog, suggests_the_nearest_of_the_names_it_has) {

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "weightlift/sim/predict.hpp"
 
-#include "weightlift/sim/cluster.hpp"
+#include <gtest/gtest.h>
 
 namespace weightlift::sim {
 namespace {
@@ -141,6 +141,31 @@ TEST(Predict, names_nvlink_ends_by_plan_rank) {
     const Prediction p = predict(traffic({{0, 1, 1000, 1, 1}}), 1, c, 10);
     ASSERT_EQ(p.busiest.size(), 2U);
     for (const Port& port : p.busiest) EXPECT_EQ(port.index, port.is_send ? 0 : 1);
+}
+
+TEST(Predict, counts_what_crosses_between_leaf_switches) {
+    // Three leaves of one node. Uplinks of 20 / 4 = 5 bytes/s.
+    Cluster c = two_by_two();
+    c.leaf_nodes = 1;
+    c.oversubscription = 4;
+    const Prediction p = predict(traffic({{0, 2, 30, 1, 1}, {1, 4, 30, 1, 1}}), 2, c, 10);
+    EXPECT_DOUBLE_EQ(p.seconds(), 12);
+    ASSERT_FALSE(p.busiest.empty());
+    EXPECT_EQ(to_string(p.busiest[0]), "uplink of leaf 0");
+    EXPECT_EQ(p.busiest[0].bytes, 60U);
+    c.leaf_nodes = 3;
+    EXPECT_DOUBLE_EQ(predict(traffic({{0, 2, 30, 1, 1}, {1, 4, 30, 1, 1}}), 2, c).seconds(), 3);
+}
+
+TEST(Predict, takes_memory_instead_of_ports_inside_a_node_where_it_has_a_rate) {
+    Cluster c = two_by_two();
+    c.ranks_per_node = 4;
+    c.placement = Placement::Packed;
+    c.memory_rate = 2;
+    const Prediction p = predict(traffic({{0, 2, 10, 1, 1}, {1, 3, 10, 1, 1}}), 2, c, 10);
+    EXPECT_DOUBLE_EQ(p.seconds(), 10);
+    ASSERT_EQ(p.busiest.size(), 1U);
+    EXPECT_EQ(to_string(p.busiest[0]), "memory of node 0");
 }
 
 TEST(Predict, of_no_traffic_is_no_time) {

@@ -1,0 +1,70 @@
+// What each strategy would move between whom, worked out from the layouts. Pure. Of these, `direct`
+// is what a push executes; the others are predictions of strategies that no push takes yet.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weightlift/plan/planner.hpp"
+#include "weightlift/sim/simulate.hpp"
+
+namespace weightlift::sim {
+
+struct Step {
+    std::string name;
+    std::vector<Flow> flows;
+};
+
+struct StrategyFlows {
+    std::string name;
+    std::vector<Step> steps;
+    /// Steps run at once, chunk by chunk, instead of one after the other.
+    bool is_pipelined = false;
+};
+
+/// push: trainer shard to rollout shard, only the intersection.
+[[nodiscard]] StrategyFlows direct_flows(const plan::PlanStatistics& statistics, Rows rows);
+
+/// The source of each target among the `sources` equal ranks of a pipeline stage. Targets are given
+/// engine by engine, by their rank in the engine. The first ones go to sources in turn; after that
+/// a target goes to the source that serves the fewest engines at that same rank, or to sources in
+/// turn where none serves that rank.
+[[nodiscard]] std::vector<std::uint32_t> assign_sources(std::uint32_t sources,
+                                                        std::span<const Rank> engine_ranks);
+
+/// gather: each assigned source collects, within its pipeline stage, the target shards that it does
+/// not hold; write: it writes them to the targets. One after the other.
+/// `stages`: pipeline stages of the trainer, equal blocks of ranks; 1 where unknown.
+[[nodiscard]] StrategyFlows replica_flows(const plan::Planner& planner, int stages, Rows rows);
+
+/// gather: the first rank of each stage collects the stage's full tensors; broadcast: to every
+/// rollout rank, in a chain over NVLink domains (single ranks where there are none): a domain takes
+/// everything in once, over all its ports, and passes it round inside. One after the other.
+[[nodiscard]] StrategyFlows broadcast_flows(const plan::Planner& planner, const Fabric& fabric,
+                                            int stages);
+
+/// Of each rollout parameter's copies those in one NVLink domain take it in once, in equal parts,
+/// and fan it out; it leaves the trainers once in all, in equal parts to these domains, which pass
+/// their parts on in a ring. Pipelined.
+[[nodiscard]] StrategyFlows relay_flows(const plan::Planner& planner, const Fabric& fabric,
+                                        Rows rows);
+
+struct StrategyPrediction {
+    std::string name;
+    Bytes bytes = 0;   ///< moved between ranks, in all steps
+    Prediction bound;  ///< of all steps together
+    struct StepTime {
+        std::string name;
+        double seconds = 0;
+    };
+    std::vector<StepTime> steps;  ///< one, of all names, where pipelined
+    double seconds = 0;
+    double most_writers = 0;
+};
+
+[[nodiscard]] StrategyPrediction predict_strategy(const StrategyFlows& strategy,
+                                                  const Fabric& fabric, Order order);
+
+}  // namespace weightlift::sim

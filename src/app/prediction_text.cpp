@@ -1,0 +1,127 @@
+#include "prediction_text.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "weightlift/layout/parallel_config.hpp"
+
+#include "one_tensor.hpp"
+#include "text.hpp"
+
+namespace weightlift::app {
+
+namespace {
+
+constexpr std::string_view kPushed = "direct";
+
+}  // namespace
+
+void add_simulation_options(CLI::App& app, SimulationOptions& options) {
+    app.add_option_function<std::string>(
+        "--order",
+        [&options](const std::string& name) {
+            options.order = choose<sim::Order, 2>(
+                name, "--order", {{{"plan", sim::Order::Plan}, {"rotated", sim::Order::Rotated}}});
+        },
+        "simulated order: rotated (default) or plan");
+    app.add_option_function<std::string>(
+        "--rows",
+        [&options](const std::string& name) {
+            options.rows = choose<sim::Rows, 2>(
+                name, "--rows", {{{"direct", sim::Rows::Direct}, {"pack", sim::Rows::Packed}}});
+        },
+        "simulated sending of short rows: pack (default), or direct, a message each");
+}
+
+std::string milliseconds(double seconds) {
+    return fmt::format("{} ms", show_ms(static_cast<std::uint64_t>(seconds * 1e9)));
+}
+
+std::string name_of(const sim::PortId& port, const sim::Fabric& fabric) {
+    const std::string name = to_string(port);
+    if (port.kind != sim::PortKind::Nic) return name;
+    Rank first = -1, last = -1;
+    for (Rank rank = 0; rank < fabric.ranks(); ++rank) {
+        const sim::Place& place = fabric.place(rank);
+        if (place.node != port.node || place.port != port.index) continue;
+        if (first < 0) first = rank;
+        last = rank;
+    }
+    const std::string ranks =
+        first == last ? fmt::format("rank {}", first) : fmt::format("ranks {}-{}", first, last);
+    return fmt::format("NIC {} of node {} ({}), {}", port.index, port.node, ranks,
+                       port.is_send ? "send" : "receive");
+}
+
+std::string prediction_text(const sim::Prediction& p, const sim::Fabric& fabric, Bytes bytes) {
+    std::vector<std::vector<std::string>> rows{
+        {fmt::format("busiest on {}", fabric.cluster().name), "bytes", "messages", "at least"}};
+    for (const sim::Port& port : p.busiest)
+        rows.push_back({name_of(port, fabric), human_bytes(port.bytes),
+                        std::to_string(port.messages), milliseconds(port.seconds)});
+    std::string text = align(rows);
+    text += fmt::format("predicted time: at least {} ({} by bandwidth, {} by message rate)\n",
+                        milliseconds(p.seconds()), milliseconds(p.bandwidth_seconds),
+                        milliseconds(p.message_seconds));
+    if (p.nvlink_bytes > 0)
+        text += fmt::format("inside NVLink domains: {} of {}\n", human_bytes(p.nvlink_bytes),
+                            human_bytes(bytes));
+    return text;
+}
+
+std::vector<sim::StrategyPrediction> predict_strategies(const plan::Planner& planner,
+                                                        const plan::PlanStatistics& statistics,
+                                                        const sim::Fabric& fabric, int stages,
+                                                        const SimulationOptions& options) {
+    return {
+        predict_strategy(sim::direct_flows(statistics, options.rows), fabric, options.order),
+        predict_strategy(sim::replica_flows(planner, stages, options.rows), fabric, options.order),
+        predict_strategy(sim::broadcast_flows(planner, fabric, stages), fabric, options.order),
+        predict_strategy(sim::relay_flows(planner, fabric, options.rows), fabric, options.order)};
+}
+
+int trainer_stages(const SceneOptions& options) {
+    if (options.trainer.starts_with('@') || is_one_tensor(options.model)) return 1;
+    return layout::parse_trainer(options.trainer).pp;
+}
+
+std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
+                         const sim::Fabric& fabric) {
+    std::stable_sort(strategies.begin(), strategies.end(),
+                     [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    std::vector<std::vector<std::string>> rows{
+        {"strategy", "moved", "floor", "simulated", "x floor", "steps"}};
+    std::string bounds;
+    for (const sim::StrategyPrediction& s : strategies) {
+        std::vector<std::string> steps;
+        for (const auto& step : s.steps)
+            steps.push_back(fmt::format("{} {}", step.name, milliseconds(step.seconds)));
+        const double floor = s.bound.seconds();
+        rows.push_back({s.name == kPushed ? s.name : s.name + " *", human_bytes(s.bytes),
+                        milliseconds(floor), milliseconds(s.seconds),
+                        floor > 0 ? fmt::format("{:.3f}", s.seconds / floor) : "-",
+                        fmt::format("{}", fmt::join(steps, ", "))});
+        if (!s.bound.busiest.empty()) {
+            const sim::Port& port = s.bound.busiest.front();
+            bounds += fmt::format("  {}: {}, {}\n", s.name, name_of(port, fabric),
+                                  human_bytes(port.bytes));
+        }
+    }
+    std::string text = align(rows);
+    text += "* predicted from the layouts; no push takes this strategy yet\n";
+    text += "bounded by\n" + bounds;
+    const auto& best = strategies.front();
+    const auto direct = std::find_if(strategies.begin(), strategies.end(),
+                                     [](const auto& s) { return s.name == kPushed; });
+    if (best.name == kPushed)
+        text += fmt::format("auto: {}, the fastest of these\n", kPushed);
+    else
+        text += fmt::format(
+            "auto: {}, since only that can be pushed yet; {} would take {:.2f} of its time\n",
+            kPushed, best.name, best.seconds / direct->seconds);
+    return text;
+}
+
+}  // namespace weightlift::app

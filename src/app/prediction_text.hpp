@@ -1,0 +1,40 @@
+// What a cluster makes of a plan, as people read it: ports, bounds, simulated times.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weightlift/sim/strategies.hpp"
+
+#include "options.hpp"
+
+namespace weightlift::app {
+
+/// Adds --order and --rows.
+struct SimulationOptions {
+    sim::Order order = sim::Order::Rotated;
+    sim::Rows rows = sim::Rows::Packed;
+};
+void add_simulation_options(CLI::App& app, SimulationOptions& options);
+
+/// "753.8 ms".
+[[nodiscard]] std::string milliseconds(double seconds);
+/// A port with the ranks behind it: "NIC 0 of node 2 (rank 16), send".
+[[nodiscard]] std::string name_of(const sim::PortId& port, const sim::Fabric& fabric);
+
+/// The busiest ports and the lower bound, a line each.
+[[nodiscard]] std::string prediction_text(const sim::Prediction& prediction,
+                                          const sim::Fabric& fabric, Bytes bytes);
+/// The strategies that design knows, `direct` (which `statistics` is of) first.
+[[nodiscard]] std::vector<sim::StrategyPrediction> predict_strategies(
+    const plan::Planner& planner, const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
+    int stages, const SimulationOptions& options);
+/// Pipeline stages of the trainer as far as its layout's text says; else 1.
+[[nodiscard]] int trainer_stages(const SceneOptions& options);
+
+/// A row a strategy, the fastest first, with what bounds each, and what `auto` would choose.
+[[nodiscard]] std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
+                                       const sim::Fabric& fabric);
+
+}  // namespace weightlift::app

@@ -1,0 +1,97 @@
+#include "weightlift/sim/strategies.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "strategy_flows.hpp"
+
+namespace weightlift::sim {
+
+StrategyFlows direct_flows(const plan::PlanStatistics& statistics, Rows rows) {
+    return {"direct", {{"push", flows_of(statistics, rows)}}, false};
+}
+
+std::vector<std::uint32_t> assign_sources(std::uint32_t sources,
+                                          std::span<const Rank> engine_ranks) {
+    std::vector<std::uint32_t> assigned;
+    // By engine rank: engines served by each source that serves any.
+    std::map<Rank, std::map<std::uint32_t, std::uint32_t>> served;
+    std::uint32_t turn = 0;
+    for (const Rank rank : engine_ranks) {
+        auto& engines = served[rank];
+        std::uint32_t source = 0;
+        if (assigned.size() < sources) {
+            source = static_cast<std::uint32_t>(assigned.size());
+        } else if (!engines.empty()) {
+            source =
+                std::min_element(engines.begin(), engines.end(), [](const auto& a, const auto& b) {
+                    return a.second < b.second;
+                })->first;
+        } else {
+            source = turn++ % sources;
+        }
+        ++engines[source];
+        assigned.push_back(source);
+    }
+    return assigned;
+}
+
+StrategyPrediction predict_strategy(const StrategyFlows& strategy, const Fabric& fabric,
+                                    Order order) {
+    StrategyPrediction out;
+    out.name = strategy.name;
+    std::vector<Flow> all;
+    std::string names;
+    for (const Step& step : strategy.steps) {
+        all.insert(all.end(), step.flows.begin(), step.flows.end());
+        names += (names.empty() ? "" : " + ") + step.name;
+    }
+    for (const Flow& flow : all)
+        if (flow.src != flow.dst) out.bytes += flow.bytes;
+    out.bound = predict(all, fabric);
+    const auto add = [&](const std::string& name, std::span<const Flow> flows) {
+        const Simulation simulation = simulate(flows, fabric, order);
+        out.steps.push_back({name, simulation.seconds});
+        out.seconds += simulation.seconds;
+        out.most_writers = std::max(out.most_writers, simulation.most_writers);
+    };
+    if (strategy.is_pipelined)
+        add(names, all);
+    else
+        for (const Step& step : strategy.steps) add(step.name, step.flows);
+    return out;
+}
+
+void FlowSums::add(Rank src, double bytes, double messages) {
+    auto& sum = sums_[static_cast<std::size_t>(src)];
+    if (sum.bytes == 0 && bytes > 0) touched_.push_back(src);
+    sum.bytes += bytes;
+    sum.messages += messages;
+}
+
+void FlowSums::move_to(Rank dst, std::vector<Flow>& flows) {
+    std::sort(touched_.begin(), touched_.end());
+    for (const Rank src : touched_) {
+        auto& sum = sums_[static_cast<std::size_t>(src)];
+        if (src != dst)
+            flows.push_back(
+                {src, dst, static_cast<Bytes>(sum.bytes + 0.5),
+                 std::max<std::uint64_t>(1, static_cast<std::uint64_t>(sum.messages + 0.5))});
+        sum = {};
+    }
+    touched_.clear();
+}
+
+std::vector<std::vector<Rank>> by_domain(std::span<const Rank> ranks, const Fabric& fabric) {
+    std::vector<std::vector<Rank>> groups;
+    int last = -1;
+    for (const Rank rank : ranks) {
+        const int domain = fabric.place(rank).domain;
+        if (groups.empty() || domain < 0 || domain != last) groups.emplace_back();
+        groups.back().push_back(rank);
+        last = domain;
+    }
+    return groups;
+}
+
+}  // namespace weightlift::sim
