@@ -1,7 +1,7 @@
 #!/bin/bash
 # Pushes from GPU 0 to GPU 1 and, beside each, the copy engine's own rate for one large block:
 # jobs/gpu-figures.sh BUILD_FOLDER OUTPUT_FOLDER [LAUNCHES]. Two GPUs that can map each other's
-# memory; jobs/gpu-table.sh makes the table of README from what this leaves.
+# memory; jobs/gpu-table.py makes the table of README from what this leaves.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 out=$2 launches=${3:-3}
