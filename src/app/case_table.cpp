@@ -15,7 +15,6 @@ using record::kNotMeasured;
 using record::RankInfo;
 using record::Sample;
 using record::Summary;
-using record::Validity;
 
 namespace {
 

@@ -35,8 +35,7 @@ sim::StrategyFlows flows_by(const std::string& strategy, const plan::Planner& pl
                             const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
                             int stages, sim::Rows rows) {
     if (strategy == "replica") return sim::replica_flows(planner, stages, rows);
-    if (strategy == "broadcast")
-        return sim::broadcast_flows(planner, fabric, stages);
+    if (strategy == "broadcast") return sim::broadcast_flows(planner, fabric, stages);
     if (strategy == "relay") return sim::relay_flows(planner, fabric, rows);
     return sim::direct_flows(statistics, rows);
 }

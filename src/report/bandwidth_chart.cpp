@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -38,7 +39,9 @@ std::vector<Point> points_of(const Study& study) {
     return points;
 }
 
-std::string size_label(double bytes) { return human_bytes(static_cast<Bytes>(bytes + 0.5)); }
+std::string size_label(double bytes) {
+    return human_bytes(static_cast<Bytes>(std::llround(bytes)));
+}
 
 /// "100 kB": of a tick, without digits that say nothing.
 std::string round_label(double bytes) {

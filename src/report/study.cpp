@@ -16,7 +16,7 @@ using Options = std::map<std::string, std::string>;
 void flatten(const nlohmann::json& value, const std::string& name, Options& out) {
     if (value.is_object())
         for (const auto& [key, member] : value.items())
-            flatten(member, name.empty() ? key : name + "." + key, out);
+            flatten(member, name.empty() ? key : fmt::format("{}.{}", name, key), out);
     else
         out[name] = value.is_string() ? value.get<std::string>() : value.dump();
 }

@@ -1,6 +1,7 @@
 #include "weightlift/sim/strategies.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "strategy_flows.hpp"
@@ -74,9 +75,9 @@ void FlowSums::move_to(Rank dst, std::vector<Flow>& flows) {
     for (const Rank src : touched_) {
         auto& sum = sums_[static_cast<std::size_t>(src)];
         if (src != dst)
-            flows.push_back(
-                {src, dst, static_cast<Bytes>(sum.bytes + 0.5),
-                 std::max<std::uint64_t>(1, static_cast<std::uint64_t>(sum.messages + 0.5))});
+            flows.push_back({src, dst, static_cast<Bytes>(std::llround(sum.bytes)),
+                             std::max<std::uint64_t>(
+                                 1, static_cast<std::uint64_t>(std::llround(sum.messages)))});
         sum = {};
     }
     touched_.clear();

@@ -32,8 +32,8 @@ public:
     /// This case takes no more. On disk when it returns, with all that was said of it: a run killed
     /// later keeps it as a case that has ended. Without it, finish() ends the case.
     virtual void end_case(int case_number, const CaseOutcome& outcome) = 0;
-    /// status: complete, failed or aborted. Writes summary and status, closes, syncs and gives the file its
-    /// name.
+    /// status: complete, failed or aborted. Writes summary and status, closes, syncs and gives the
+    /// file its name.
     virtual void finish(std::string_view status, ExitCode exit_code) = 0;
 
 protected:

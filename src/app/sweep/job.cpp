@@ -55,7 +55,7 @@ std::vector<Axis> inherit(const std::vector<Axis>& above, std::vector<Axis> sect
     for (const Axis& axis : above) {
         const auto own = std::find_if(section.begin(), section.end(),
                                       [&](const Axis& a) { return a.name == axis.name; });
-        product.push_back(own == section.end() ? axis : std::move(*own));
+        product.push_back(own == section.end() ? axis : *own);
         if (own != section.end()) section.erase(own);
     }
     std::move(section.begin(), section.end(), std::back_inserter(product));

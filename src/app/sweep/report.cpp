@@ -1,6 +1,7 @@
 #include "report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -232,7 +233,7 @@ std::string Report::time_left() const {
     for (std::size_t i = 0; i < cases_.size(); ++i)
         if (cases_[i].can_run() && !ended_[i]) left += work_of(cases_[i]);
     if (left == 0) return "";
-    const auto seconds = static_cast<long long>(left * seconds_ / work_ + 0.5);
+    const auto seconds = std::llround(left * seconds_ / work_);
     return seconds >= 60 ? fmt::format("; some {} min left", (seconds + 30) / 60)
                          : fmt::format("; some {} s left", std::max(seconds, 1LL));
 }

@@ -177,7 +177,7 @@ public:
           fd_(physical_),
           addresses_(size),
           mapping_(addresses_, physical_, size, device) {
-        data_ = reinterpret_cast<std::byte*>(addresses_.get());
+        data_ = std::bit_cast<std::byte*>(addresses_.get());
         size_ = size;
     }
     [[nodiscard]] int share_fd() const override { return fd_.get(); }
@@ -214,7 +214,7 @@ public:
         : physical_(fd),
           addresses_(share.size),
           mapping_(addresses_, physical_, share.size, device) {
-        data_ = reinterpret_cast<std::byte*>(addresses_.get()) + share.offset;
+        data_ = std::bit_cast<std::byte*>(addresses_.get()) + share.offset;
     }
 
 private:

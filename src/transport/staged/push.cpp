@@ -68,9 +68,10 @@ StagedPush::~StagedPush() {
         for (Slot& slot : source.slots) let_go(slot.request, true);
         let_go(source.request, false);
     }
-    [[maybe_unused]] const memory::Arena* kept = staging_.release();
-    [[maybe_unused]] const auto* kept_words = new std::vector<Target>(std::move(targets_));
-    [[maybe_unused]] const auto* kept_answers = new std::vector<Source>(std::move(sources_));
+    remains_->staging = std::move(staging_);
+    remains_->targets = std::move(targets_);
+    remains_->sources = std::move(sources_);
+    [[maybe_unused]] const Remains* kept = remains_.release();
 }
 
 void StagedPush::fail(const std::string& what) const { throw TransportError("staged: " + what); }

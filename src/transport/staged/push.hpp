@@ -76,6 +76,12 @@ private:
         [[nodiscard]] bool is_done() const { return is_placed() && request == MPI_REQUEST_NULL; }
     };
     enum class State { Idle, Running, Dead };
+    /// Of a push that was given up: MPI may still read or write it, so that nobody frees it.
+    struct Remains {
+        std::unique_ptr<memory::Arena> staging;
+        std::vector<Target> targets;
+        std::vector<Source> sources;
+    };
 
     /// Each moves about `budget` bytes at most, and returns what it has moved.
     [[nodiscard]] Bytes send(Bytes budget);
@@ -97,6 +103,7 @@ private:
     std::vector<Slot> out_;
     std::vector<Target> targets_;
     std::vector<Source> sources_;
+    std::unique_ptr<Remains> remains_ = std::make_unique<Remains>();
 
     State state_ = State::Idle;
     std::uint64_t epoch_ = 0;
