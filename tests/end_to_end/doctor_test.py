@@ -34,7 +34,7 @@ class Alone(InFolder):
             self.assertRegex(line, r"^(OK   |WARN |SKIP | {20}) ")
             self.assertLessEqual(len(line), 100)
         self.assertRegex(last, r"^(OK|WARN): \d+ OK, \d+ WARN, 0 FAIL, \d+ SKIP$")
-        self.assertIn("SKIP  launch            no launcher", result.out)
+        self.assertIn("SKIP  launch             no launcher", result.out)
 
     def test_json_is_all_that_stdout_holds(self):
         result = launch.run("doctor", "--json", "--output", self.output)
@@ -68,7 +68,7 @@ class Alone(InFolder):
         result = launch.run("doctor", "--output", "/no/such/folder/a.h5")
         lines = result.out.splitlines()
         at = next(i for i, line in enumerate(lines) if line.startswith("FAIL  output "))
-        self.assertRegex(lines[at + 1], r"^ {24}-> make the folder writable")
+        self.assertRegex(lines[at + 1], r"^ {25}-> make the folder writable")
 
     @unittest.skipIf(HAS_RDMA, "this machine has an RDMA device")
     def test_says_why_there_is_no_rdma_and_checks_the_rest(self):
