@@ -20,7 +20,8 @@ Sharing make_sharing(std::span<const Flow> flows, const Fabric& fabric) {
     std::vector<std::uint32_t> begins{0};
     for (const Flow& flow : flows) {
         if (flow.bytes > 0)
-            for (const std::uint32_t port : fabric.path(flow.src, flow.dst).all()) {
+            const auto path = fabric.path(flow.src, flow.dst);  // all() looks into it
+            for (const std::uint32_t port : path.all()) {
                 uses.push_back({port, 1});
                 if (flow.messages > 0 && fabric.message_rate(port) > 0)
                     uses.push_back({fabric.ports() + port, static_cast<double>(flow.messages) /
