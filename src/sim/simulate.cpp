@@ -19,7 +19,7 @@ Sharing make_sharing(std::span<const Flow> flows, const Fabric& fabric) {
     std::vector<Use> uses;
     std::vector<std::uint32_t> begins{0};
     for (const Flow& flow : flows) {
-        if (flow.bytes > 0)
+        if (flow.bytes > 0) {
             const auto path = fabric.path(flow.src, flow.dst);  // all() looks into it
             for (const std::uint32_t port : path.all()) {
                 uses.push_back({port, 1});
@@ -27,6 +27,7 @@ Sharing make_sharing(std::span<const Flow> flows, const Fabric& fabric) {
                     uses.push_back({fabric.ports() + port, static_cast<double>(flow.messages) /
                                                                static_cast<double>(flow.bytes)});
             }
+        }
         begins.push_back(narrow<std::uint32_t>(uses.size(), "uses of ports by flows"));
     }
     return Sharing(std::move(uses), std::move(begins), 2 * std::size_t{fabric.ports()});
