@@ -13,7 +13,7 @@ Prediction predict(std::span<const Flow> flows, const Fabric& fabric, std::size_
     std::vector<Load> loads(fabric.ports());
     Prediction prediction;
     for (const Flow& flow : flows) {
-        const auto path = fabric.path(flow.src, flow.dst);  // all() looks into it
+        const auto path = fabric.path(flow.src, flow.dst);
         for (const std::uint32_t number : path.all()) {
             Load& load = loads[number];
             load.bytes += flow.bytes;

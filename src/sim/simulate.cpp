@@ -20,7 +20,7 @@ Sharing make_sharing(std::span<const Flow> flows, const Fabric& fabric) {
     std::vector<std::uint32_t> begins{0};
     for (const Flow& flow : flows) {
         if (flow.bytes > 0) {
-            const auto path = fabric.path(flow.src, flow.dst);  // all() looks into it
+            const auto path = fabric.path(flow.src, flow.dst);
             for (const std::uint32_t port : path.all()) {
                 uses.push_back({port, 1});
                 if (flow.messages > 0 && fabric.message_rate(port) > 0)
