@@ -43,6 +43,10 @@ void CaseReport::iteration(const record::Sample& sample, const session::Verifica
     }
 }
 
+void CaseReport::reference(std::uint64_t ns) {
+    event("reference", fmt::format("memcpy of the same bytes by the trainers: {} ns", ns));
+}
+
 void CaseReport::event(const std::string& kind, const std::string& text, int rank) {
     const record::Event event{utc_now(), kind, text, rank};
     recorder_.event(event);

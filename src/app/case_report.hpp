@@ -21,6 +21,8 @@ public:
     /// Error where it is faster than the rates of `cluster` allow.
     void iteration(const record::Sample& sample, const session::Verification& checked,
                    const std::string& cluster);
+    /// What a plain copy of the same bytes took.
+    void reference(std::uint64_t ns);
     void event(const std::string& kind, const std::string& text, int rank = 0);
     void nics(std::vector<record::NicRow> rows) { case_.nics = std::move(rows); }
     /// Hands over what is written at the end of a case.

@@ -72,9 +72,7 @@ public:
 
     void reference(std::uint64_t ns) override {
         reference_ns_ = ns;
-        if (is_root_)
-            report_->event("reference",
-                           fmt::format("memcpy of the same bytes by the trainers: {} ns", ns));
+        if (is_root_) report_->reference(ns);
     }
 
     /// What a case that ran to its end comes to; on the other ranks `code`.

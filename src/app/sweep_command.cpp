@@ -58,9 +58,7 @@ public:
         cast_.go_on();
     }
     void reference(std::uint64_t ns) override {
-        if (is_root_)
-            report_.current().event(
-                "reference", fmt::format("memcpy of the same bytes by the trainers: {} ns", ns));
+        if (is_root_) report_.current().reference(ns);
     }
     void iteration(const record::Sample& sample, const session::Verification& checked) override {
         if (!is_root_) return;
