@@ -11,6 +11,18 @@
 #include "state.hpp"
 
 namespace weightlift::session {
+namespace {
+
+/// What tells GPUs apart among ranks: ordinals of different processes may mean different ones.
+using FixedUuid = std::array<char, 48>;
+
+FixedUuid fixed_uuid(const cuda::Device& gpu) {
+    FixedUuid uuid{};
+    gpu.uuid.copy(uuid.data(), uuid.size() - 1);
+    return uuid;
+}
+
+}  // namespace
 
 void Session::State::choose_gpu() {
     if (options.memory != memory::MemoryKind::Cuda) return;
@@ -28,10 +40,7 @@ void Session::State::choose_gpu() {
 
 void Session::State::count_ranks_on_gpu(const mpi::Deadline& deadline) {
     if (options.memory != memory::MemoryKind::Cuda) return;
-    // By UUID: ordinals of different processes may mean different GPUs.
-    std::array<char, 48> own{};
-    gpu->uuid.copy(own.data(), own.size() - 1);
-    const auto uuids = world().gather(own, deadline, "choice of GPUs");
+    const auto uuids = world().gather(fixed_uuid(*gpu), deadline, "choice of GPUs");
     mpi::Bytestring counts;
     for (const auto& uuid : uuids)
         counts.push_back(static_cast<std::byte>(
@@ -50,14 +59,13 @@ void Session::State::check_one_rank_per_gpu(const mpi::Deadline& deadline) const
     };
     const auto lane = std::find_if(lanes.begin(), lanes.end(), demands_it);
     if (lane == lanes.end() || !gpu) return;
-    /// By UUID: ordinals of different processes may mean different GPUs.
     struct Place {
-        std::array<char, 48> uuid{};
+        FixedUuid uuid{};
         std::array<char, 160> label{};
         bool is_used = false;
     };
     Place mine;
-    gpu->uuid.copy(mine.uuid.data(), mine.uuid.size() - 1);
+    mine.uuid = fixed_uuid(*gpu);
     cuda::device_label(gpu->ordinal).copy(mine.label.data(), mine.label.size() - 1);
     mine.is_used = !lane->links.destinations.empty() || !lane->links.sources.empty();
     const auto places = world().gather(mine, deadline, "memory check");
@@ -109,13 +117,12 @@ void Session::State::check_memory(const mpi::Deadline& deadline) const {
 
 void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
     if (options.memory != memory::MemoryKind::Cuda) return;
-    /// By UUID: ordinals of different processes may mean different GPUs.
     struct Need {
-        std::array<char, 48> uuid{};
+        FixedUuid uuid{};
         Bytes bytes = 0, free = 0;
     };
     Need mine;
-    gpu->uuid.copy(mine.uuid.data(), mine.uuid.size() - 1);
+    mine.uuid = fixed_uuid(*gpu);
     mine.bytes = store.bytes();
     for (const Lane& lane : lanes)
         mine.bytes = checked_add(mine.bytes, lane.transport->device_scratch_bytes(lane.links),
