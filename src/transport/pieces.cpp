@@ -23,13 +23,4 @@ void cut_into_pieces(const plan::Copy& copy, std::vector<Piece>& pieces) {
                           static_cast<std::uint32_t>(copy.row_bytes)});
 }
 
-plan::Copy join_rows(plan::Copy copy) {
-    if (copy.rows == 1 || (copy.src_pitch == copy.row_bytes && copy.dst_pitch == copy.row_bytes)) {
-        copy.row_bytes *= copy.rows;
-        copy.src_pitch = copy.dst_pitch = copy.row_bytes;
-        copy.rows = 1;
-    }
-    return copy;
-}
-
 }  // namespace weightlift::transport

@@ -19,7 +19,4 @@ inline constexpr Bytes kPieceBytes = 64 * KiB;
 /// Appends the pieces of a copy that is not empty.
 void cut_into_pieces(const plan::Copy& copy, std::vector<Piece>& pieces);
 
-/// The same bytes as one row, where rows follow each other at both ends.
-[[nodiscard]] plan::Copy join_rows(plan::Copy copy);
-
 }  // namespace weightlift::transport

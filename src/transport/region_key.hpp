@@ -40,6 +40,15 @@ template <class T>
     return value;
 }
 
+/// For backends that find a peer by its rank: only proves that both sides mean the same memory.
+template <std::uint32_t Tag>
+struct RankKey {
+    static constexpr std::uint32_t kTag = Tag;
+    std::int32_t rank = -1;
+    std::int32_t unused = 0;
+    Bytes bytes = 0;
+};
+
 /// The key of a destination, for a T with the `rank` that made it and the `bytes` of its region.
 /// Throws TransportError, naming `backend` and the destination, where it is not one of this
 /// backend, rank and size.

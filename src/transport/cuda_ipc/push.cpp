@@ -9,18 +9,13 @@
 #include "weightlift/cuda/error.hpp"
 
 #include "../copy_kernel.hpp"
+#include "../ranks.hpp"
 
 namespace weightlift::transport::cuda_ipc {
 namespace {
 
 using cuda::check;
 using cuda::DeviceGuard;
-
-std::vector<int> ranks_of(const std::vector<Destination>& destinations) {
-    std::vector<int> ranks;
-    for (const Destination& destination : destinations) ranks.push_back(destination.rank);
-    return ranks;
-}
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "weightlift/cuda/error.hpp"
 #include "weightlift/mpi/message.hpp"
 
+#include "../ranks.hpp"
 #include "region.hpp"
 
 namespace weightlift::transport::cuda_ipc {
@@ -22,12 +23,6 @@ constexpr int kVerdictTag = 31023;
 /// A line for each writer would do; a mapping is of 2 MiB at least.
 constexpr Bytes kProbeBytes = 64 * KiB;
 const char* const kPhase = "trial of GPU mappings";
-
-std::vector<int> ranks_of(const std::vector<Link>& links) {
-    std::vector<int> ranks;
-    for (const Link& link : links) ranks.push_back(link.rank);
-    return ranks;
-}
 
 using Messages = std::map<int, mpi::Bytestring>;
 

@@ -113,8 +113,8 @@ private:
     };
 
     [[nodiscard]] SplitRules rules() const {
-        // Ranks that share a GPU share its engines, which change from one process to the next: two
-        // H200, Qwen3-8B from 4 ranks on one, limits of 2, 8 MB and none: 350, 370, 334 GB/s.
+        // Ranks that share a GPU share its engines, which lose time where they change from one
+        // process to the next.
         const double even =
             starting_ ? starting_->count() * kBytesPerNanosecond * context_.ranks_on_gpu : 0;
         SplitRules rules{.small = std::clamp(static_cast<Bytes>(even), 256 * KiB, 8 * MiB),

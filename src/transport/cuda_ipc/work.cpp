@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "../strided.hpp"
+
 namespace weightlift::transport::cuda_ipc {
 namespace {
 

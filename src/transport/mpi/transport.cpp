@@ -10,12 +10,7 @@ namespace weightlift::transport::mpi_rma {
 namespace {
 
 /// Windows are addressed by rank; the key only proves that both sides mean the same memory.
-struct Key {
-    static constexpr std::uint32_t kTag = 0x6d706931;  // "mpi1"
-    std::int32_t rank = -1;
-    std::int32_t unused = 0;
-    std::uint64_t bytes = 0;
-};
+using Key = RankKey<0x6d706931>;  // "mpi1"
 
 class MpiTransport final : public Transport {
 public:

@@ -7,7 +7,7 @@
 
 #include "weightlift/transport/transport.hpp"
 
-#include "../pieces.hpp"
+#include "../strided.hpp"
 
 namespace weightlift::transport::nccl {
 namespace {

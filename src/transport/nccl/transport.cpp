@@ -28,12 +28,7 @@ Bytes slot_among(std::size_t peers) {
     return std::clamp(kStaging / (2 * std::max<std::size_t>(peers, 1)), kLeastSlot, kMostSlot);
 }
 
-struct Key {
-    static constexpr std::uint32_t kTag = 0x6e63636c;  // "nccl"
-    std::int32_t rank = -1;
-    std::int32_t unused = 0;
-    Bytes bytes = 0;
-};
+using Key = RankKey<0x6e63636c>;  // "nccl"
 
 class NcclTransport final : public Transport {
 public:

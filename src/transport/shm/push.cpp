@@ -7,19 +7,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../strided.hpp"
 #include "stream_copy.hpp"
 
 namespace weightlift::transport::shm {
 namespace {
 
 constexpr Bytes kSlice = 4 * MiB;  // half a millisecond; the turn between two costs well under 1 %
-
-/// A copy whose rows follow each other at both ends is one row.
-void join_rows(Copy& copy) {
-    if (copy.src_pitch != copy.row_bytes || copy.dst_pitch != copy.row_bytes) return;
-    copy.row_bytes *= copy.rows;
-    copy.rows = copy.rows == 0 ? 0 : 1;
-}
 
 /// Maps the pages that will be written now, not by a fault each in the first push.
 void populate(const std::vector<Copy>& copies, std::uint32_t destination, std::byte* region) {
@@ -49,7 +43,7 @@ ShmPush::ShmPush(BoundPlan plan, Parts parts)
       arrivals_(parts_.own.epochs(), parts_.arrived, "shm", parts_.label) {
     check_bounds(plan_, parts_.own.arena().bytes(), parts_.label);
     if (parts_.slice == 0) parts_.slice = kSlice;
-    for (Copy& copy : plan_.copies) join_rows(copy);
+    for (Copy& copy : plan_.copies) copy = join_rows(copy);
     last_.resize(plan_.destinations.size());
     for (std::size_t i = 0; i < plan_.copies.size(); ++i)
         last_[plan_.copies[i].destination] = i + 1;

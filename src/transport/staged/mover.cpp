@@ -1,20 +1,10 @@
 #include "mover.hpp"
 
-#include <cstring>
-
 #include "weightlift/cuda/device.hpp"
 
+#include "../strided.hpp"
+
 namespace weightlift::transport::staged {
-namespace {
-
-void copy_here(std::byte* dst, Bytes dst_pitch, const std::byte* src, Bytes src_pitch,
-               std::uint64_t rows, Bytes row_bytes) {
-    for (std::uint64_t row = 0; row < rows; ++row)
-        std::memcpy(dst + row * dst_pitch, src + row * src_pitch, row_bytes);
-}
-
-}  // namespace
-
 Mover::Mover(const memory::Arena& arena, int device, memory::Arena& staging)
     : arena_(arena.data()) {
     if (arena.kind() != memory::MemoryKind::Cuda) return;
@@ -31,33 +21,36 @@ Ticket Mover::make_ticket() const {
     return ticket;
 }
 
-void Mover::gather(std::span<const Part> parts, std::byte* payload, const Ticket& ticket) const {
+template <class EndsOf>
+void Mover::move(cuda::Stream Engine::*stream, std::span<const Part> parts, const Ticket& ticket,
+                 EndsOf ends_of) const {
     if (!engine_) {
-        for (const Part& part : parts)
-            copy_here(payload + part.at, part.row_bytes, arena_ + part.src_offset, part.src_pitch,
-                      part.rows, part.row_bytes);
+        for (const Part& part : parts) {
+            const auto [dst, dst_pitch, src, src_pitch] = ends_of(part);
+            copy_rows(dst, dst_pitch, src, src_pitch, part.rows, part.row_bytes);
+        }
         return;
     }
     const cuda::DeviceGuard guard(engine_->device);
-    for (const Part& part : parts)
-        cuda::copy_rows(engine_->out, payload + part.at, part.row_bytes, arena_ + part.src_offset,
-                        part.src_pitch, part.rows, part.row_bytes);
-    ticket.event->record(engine_->out);
+    const cuda::Stream& on = (*engine_).*stream;
+    for (const Part& part : parts) {
+        const auto [dst, dst_pitch, src, src_pitch] = ends_of(part);
+        cuda::copy_rows(on, dst, dst_pitch, src, src_pitch, part.rows, part.row_bytes);
+    }
+    ticket.event->record(on);
+}
+
+void Mover::gather(std::span<const Part> parts, std::byte* payload, const Ticket& ticket) const {
+    move(&Engine::out, parts, ticket, [&](const Part& part) {
+        return Ends{payload + part.at, part.row_bytes, arena_ + part.src_offset, part.src_pitch};
+    });
 }
 
 void Mover::scatter(std::span<const Part> parts, const std::byte* payload,
                     const Ticket& ticket) const {
-    if (!engine_) {
-        for (const Part& part : parts)
-            copy_here(arena_ + part.dst_offset, part.dst_pitch, payload + part.at, part.row_bytes,
-                      part.rows, part.row_bytes);
-        return;
-    }
-    const cuda::DeviceGuard guard(engine_->device);
-    for (const Part& part : parts)
-        cuda::copy_rows(engine_->in, arena_ + part.dst_offset, part.dst_pitch, payload + part.at,
-                        part.row_bytes, part.rows, part.row_bytes);
-    ticket.event->record(engine_->in);
+    move(&Engine::in, parts, ticket, [&](const Part& part) {
+        return Ends{arena_ + part.dst_offset, part.dst_pitch, payload + part.at, part.row_bytes};
+    });
 }
 
 void Mover::finish() const {

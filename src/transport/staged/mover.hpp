@@ -43,6 +43,17 @@ private:
         Engine(int ordinal, memory::Arena& staging)
             : device(ordinal), pinned(staging.data(), staging.bytes()) {}
     };
+    /// Where the rows of a part go, and where they come from.
+    struct Ends {
+        std::byte* dst;
+        Bytes dst_pitch;
+        const std::byte* src;
+        Bytes src_pitch;
+    };
+    template <class EndsOf>
+    void move(cuda::Stream Engine::*stream, std::span<const Part> parts, const Ticket& ticket,
+              EndsOf ends_of) const;
+
     std::byte* arena_;
     std::optional<Engine> engine_;  ///< of a GPU
 };

@@ -6,6 +6,7 @@
 
 #include "weightlift/mpi/message.hpp"
 
+#include "../ranks.hpp"
 #include "../region_key.hpp"
 #include "push.hpp"
 
@@ -19,12 +20,7 @@ constexpr Bytes kMostSlot = 4 * MiB, kLeastSlot = 64 * KiB;
 constexpr Bytes kMostStaging = 256 * MiB;
 
 /// Messages carry their places with them; the key only proves that both sides mean the same memory.
-struct Key {
-    static constexpr std::uint32_t kTag = 0x73746731;  // "stg1"
-    std::int32_t rank = -1;
-    std::int32_t unused = 0;
-    std::uint64_t bytes = 0;
-};
+using Key = RankKey<0x73746731>;  // "stg1"
 
 class StagedTransport final : public Transport {
 public:
@@ -81,8 +77,7 @@ private:
         out.put(payload);
         const mpi::Bytestring own = out.take();
         for (const int source : plan.sources) told.emplace(source, own);
-        std::vector<int> destinations;
-        for (const Destination& d : plan.destinations) destinations.push_back(d.rank);
+        const std::vector<int> destinations = ranks_of(plan.destinations);
         const mpi::Deadline deadline(context_.timeout);
         const auto sizes =
             context_.world->exchange(told, destinations, kSlotTag, deadline, "exchange of staging");

@@ -5,18 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "../ranks.hpp"
+
 namespace weightlift::transport::verbs {
 namespace {
 
 constexpr int kHelloTag = 31010;
 constexpr int kEndpointTag = 31011;
 constexpr int kInlineBytes = 64;
-
-std::vector<int> ranks_of(const std::vector<Link>& links) {
-    std::vector<int> ranks;
-    for (const Link& link : links) ranks.push_back(link.rank);
-    return ranks;
-}
 
 Shape shape_of(bool is_incoming, const VerbsOptions& options) {
     // The receiving end only answers: a credit for each parcel. The sending end only takes those.

@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include "../ranks.hpp"
+
 namespace weightlift::transport::verbs {
 namespace {
 
@@ -65,8 +67,7 @@ void VerbsPush::make_senders(const BoundPlan& plan, const RowRule& rows) {
 }
 
 void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
-    std::vector<int> to;
-    for (const Destination& destination : plan.destinations) to.push_back(destination.rank);
+    const std::vector<int> to = ranks_of(plan.destinations);
     const auto told =
         exchange(lent_.context, to, plan.sources, kParcelTag, "exchange of parcels", [&](int rank) {
             mpi::Writer out;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "../strided.hpp"
+
 namespace weightlift::transport::verbs {
 
 Receiver::Receiver(const Channel& channel, std::vector<Parcel> parcels, const std::byte* staging,

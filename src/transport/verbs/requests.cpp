@@ -1,7 +1,8 @@
 #include "requests.hpp"
 
 #include <algorithm>
-#include <cstring>
+
+#include "../strided.hpp"
 
 namespace weightlift::transport::verbs {
 namespace {
@@ -16,9 +17,7 @@ public:
     Cutter(const CutRules& rules, std::vector<Request>& out) : rules_(rules), out_(out) {}
 
     void cut(const Copy& copy) {
-        const bool is_long = copy.rows == 1 ||
-                             (copy.src_pitch == copy.row_bytes && copy.dst_pitch == copy.row_bytes);
-        if (is_long) {
+        if (join_rows(copy).rows == 1) {
             run(copy.destination, copy.src_offset, copy.dst_offset, copy.bytes());
             return;
         }
@@ -130,12 +129,6 @@ private:
 };
 
 }  // namespace
-
-void copy_rows(std::byte* to, Bytes to_pitch, const std::byte* from, Bytes from_pitch,
-               std::uint64_t rows, Bytes row_bytes) {
-    for (std::uint64_t row = 0; row < rows; ++row)
-        std::memcpy(to + row * to_pitch, from + row * from_pitch, row_bytes);
-}
 
 std::vector<Request> cut_copies(std::span<const Copy> copies, const CutRules& rules) {
     std::vector<Request> requests;

@@ -39,10 +39,6 @@ struct CutRules {
     std::function<bool(Bytes row_bytes)> unpacks = [](Bytes) { return false; };
 };
 
-/// Rows that the processor packs or cuts out.
-void copy_rows(std::byte* to, Bytes to_pitch, const std::byte* from, Bytes from_pitch,
-               std::uint64_t rows, Bytes row_bytes);
-
 /// In the copies' order; every byte once, no request without bytes.
 [[nodiscard]] std::vector<Request> cut_copies(std::span<const Copy> copies, const CutRules& rules);
 

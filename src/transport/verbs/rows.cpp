@@ -8,6 +8,8 @@
 
 #include "weightlift/mpi/deadline.hpp"
 
+#include "../strided.hpp"
+
 namespace weightlift::transport::verbs {
 namespace {
 

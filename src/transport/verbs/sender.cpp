@@ -6,6 +6,8 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include "../strided.hpp"
+
 namespace weightlift::transport::verbs {
 namespace {
 
