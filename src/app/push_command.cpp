@@ -228,9 +228,6 @@ int push_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const PushArgumen
         reporter.fail(error.code(), error.what());
         if (world.rank() == 0) fmt::print(stderr, "weightlift: {}\n", error.what());
         return static_cast<int>(error.code());
-    } catch (const DeadlineError& error) {
-        reporter.fail(error.code(), error.what());
-        abort_all(world, error.code(), error.what());
     } catch (const Error& error) {
         reporter.fail(error.code(), error.what());
         abort_all(world, error.code(), error.what());
