@@ -50,7 +50,8 @@ public:
         std::array<std::uint32_t, 4> ports{};
         std::uint32_t count = 0;
         [[nodiscard]] std::span<const std::uint32_t> all() const& { return {ports.data(), count}; }
-        std::span<const std::uint32_t> all() const&& = delete;  // it would look into what is gone
+        [[nodiscard]] std::span<const std::uint32_t> all() const&& =
+            delete;  // it would look into what is gone
     };
     /// Empty from a rank to itself. In one NVLink domain by NVLink, else in one node by its memory
     /// where that has a rate, else by NICs, and between leaves by their uplinks.
