@@ -16,10 +16,48 @@ std::optional<Bytes> end_of(Bytes offset, Bytes pitch, std::uint64_t rows, Bytes
     return end;
 }
 
+void check_segments(const BoundPlan& plan) {
+    if (!plan.signals.empty() && plan.signals.size() != plan.sources.size())
+        throw TransportError(fmt::format("a plan has {} sources, but signals of {}",
+                                         plan.sources.size(), plan.signals.size()));
+    if (plan.segments.empty()) return;
+    std::size_t begin = 0;
+    std::uint32_t round = 0;
+    for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+        const Segment& s = plan.segments[i];
+        bool is_right = s.end >= begin && s.end <= plan.copies.size() && s.round >= round &&
+                        s.destination < plan.destinations.size();
+        for (std::size_t c = begin; is_right && c < s.end; ++c)
+            is_right = plan.copies[c].destination == s.destination;
+        if (!is_right)
+            throw TransportError(
+                fmt::format("segment {} of a plan (round {}, copies {} to {}) does "
+                            "not follow the one before, or has two destinations",
+                            i, s.round, begin, s.end));
+        begin = s.end;
+        round = s.round;
+    }
+    if (begin != plan.copies.size())
+        throw TransportError(
+            fmt::format("segments end at copy {} of {}", begin, plan.copies.size()));
+}
+
 }  // namespace
+
+// Of a backend that has said it takes no segments these are never called: prepare refused them.
+void Push::allow(std::size_t /*end*/) { WEIGHTLIFT_ENSURES(false); }
+std::size_t Push::placed() const {
+    WEIGHTLIFT_ENSURES(false);
+    return 0;
+}
+std::uint32_t Push::signals_from(std::size_t /*source*/) const {
+    WEIGHTLIFT_ENSURES(false);
+    return 0;
+}
 
 void check_bounds(const BoundPlan& plan, Bytes arena_bytes,
                   const std::function<std::string(int)>& label) {
+    check_segments(plan);
     for (std::size_t i = 0; i < plan.copies.size(); ++i) {
         const Copy& copy = plan.copies[i];
         if (copy.destination >= plan.destinations.size())

@@ -81,7 +81,6 @@ class EndsStriped(Ends):
 
 class TwoHosts(Few):
     """Two virtual machines: what a rank knows of its host, its devices and its memory is its own."""
-    scenarios = FEW
     nics = "rxe0"
 
     def setUp(self):

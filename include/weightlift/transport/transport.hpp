@@ -9,7 +9,10 @@
 // - connect is called by all ranks of the world, with tables that mirror each other; keys were
 //   exchanged before, and a key is handed only to ranks that write to it.
 // - Every copy of a BoundPlan lies inside its regions (prepare checks, once) and no destination
-//   byte is written twice in one push.
+//   byte is written twice in one push, or only by segments of which one is allowed after the bytes
+//   of the other were used up.
+// - What keeps segments back (BoundPlan::segments) leads to no cycle: rounds ascend in every rank's
+//   list, and a segment waits for ones of smaller rounds only.
 // - One Push of a transport is under way at a time. start(version, epoch) is called on both sides
 //   of a pair with equal arguments; epochs increase by one from 1 over all pushes of a transport.
 // - Between test() == true on all ranks and the next start, and between prepare on all ranks and
@@ -23,8 +26,9 @@
 //   on a peer, under the watchdog), and returns whether this rank's part is done: on a source, its
 //   memory may be reused and every byte is placed; on a destination, every source of its plan has
 //   notified *this* epoch, and every byte of the push is visible to this process.
-// - Copies are executed in the plan's order. A destination that a source lists is notified also
-//   where no byte goes to it.
+// - Copies are executed in the plan's order; those of a segment once it is allowed, and then its
+//   destination is signalled. A rank may be its own source and destination. A destination that a
+//   source lists is notified also where no byte goes to it.
 // - Arrival is counted per source; a duplicate or foreign epoch throws TransportError naming the
 //   peer. A failed or incomplete copy never leads to test() == true.
 // - After a throw the Push is dead: only destruction is allowed, which never blocks on a peer.
@@ -51,7 +55,7 @@
 #include "weightlift/memory/arena.hpp"
 #include "weightlift/memory/cuda_arena.hpp"
 #include "weightlift/mpi/communicator.hpp"
-#include "weightlift/plan/copy.hpp"
+#include "weightlift/transport/bound_plan.hpp"
 #include "weightlift/transport/options.hpp"
 
 namespace weightlift::transport {
@@ -74,13 +78,6 @@ struct Capabilities {
     Bytes max_message = std::numeric_limits<Bytes>::max();
 };
 
-/// What a writer needs of a region: opaque to all but the backend that made it. Trivially copyable.
-struct RegionKey {
-    std::uint32_t size = 0;
-    std::array<std::byte, 252> blob{};
-    friend bool operator==(const RegionKey&, const RegionKey&) = default;
-};
-
 /// Which side of the push a byte count is about, for scratch_bytes.
 struct Link {
     int rank = 0;  ///< the peer
@@ -97,25 +94,6 @@ struct LinkTable {
     std::vector<std::vector<int>> engine_groups;
 };
 
-/// Copy::destination indexes BoundPlan::destinations; offsets are from the regions' starts.
-using plan::Copy;
-
-struct Destination {
-    int rank = 0;
-    Bytes region_bytes = 0;
-    RegionKey key;
-    friend bool operator==(const Destination&, const Destination&) = default;
-};
-
-/// This rank's part of a plan with addresses: what it writes, in execution order, and who writes to
-/// it.
-struct BoundPlan {
-    std::vector<Destination> destinations;
-    std::vector<Copy> copies;
-    std::vector<int> sources;  ///< each notifies exactly once per push
-    Bytes window = 0;          ///< most bytes outstanding per destination; 0: no limit
-};
-
 class Push {
 public:
     virtual ~Push() = default;
@@ -124,6 +102,14 @@ public:
 
     virtual void start(std::uint64_t version, std::uint64_t epoch) = 0;
     [[nodiscard]] virtual bool test() = 0;
+    /// For plans with segments, between start() and the end: segments before `end` may be executed
+    /// from now on; start() allows none. Local, ascending, never blocks. The backend need not begin
+    /// before the next test().
+    virtual void allow(std::size_t end);
+    /// Leading segments, in order, whose bytes are placed and whose source may be overwritten.
+    [[nodiscard]] virtual std::size_t placed() const;
+    /// Segments of BoundPlan::sources[source] that have been placed and are visible here.
+    [[nodiscard]] virtual std::uint32_t signals_from(std::size_t source) const;
     /// Peers still waited for, for the message of a deadline.
     [[nodiscard]] virtual std::vector<int> pending() const = 0;
     /// Bytes that completions have confirmed since construction (not bytes asked for).
@@ -195,10 +181,5 @@ public:
 protected:
     Transport() = default;
 };
-
-/// Throws TransportError naming the destination where a copy leaves the source arena or its region,
-/// or its rows overlap at the destination.
-void check_bounds(const BoundPlan& plan, Bytes arena_bytes,
-                  const std::function<std::string(int)>& label);
 
 }  // namespace weightlift::transport
