@@ -139,7 +139,8 @@ void Session::State::exchange_and_bind(const mpi::Deadline& deadline) {
             const auto first = plan::first_destination(
                 static_cast<std::uint64_t>(plan_rank),
                 static_cast<std::uint64_t>(inputs.roles.trainers), lists.size());
-            lane.plan.copies = plan::rotate_copies(lists, first, plan::kRotationChunk);
+            lane.plan.copies =
+                plan::rotate_copies(lists, first, lane.transport->capabilities().turn);
         } else {
             for (auto& list : lists)
                 lane.plan.copies.insert(lane.plan.copies.end(), list.begin(), list.end());

@@ -76,6 +76,9 @@ struct Capabilities {
     int imm_bits = 0;
     int max_sge = 1;
     Bytes max_message = std::numeric_limits<Bytes>::max();
+    /// Bytes of a turn at one destination, in the rotated order: less costs this backend more than
+    /// it saves at the receivers.
+    Bytes turn = plan::kRotationChunk;
 };
 
 /// Which side of the push a byte count is about, for scratch_bytes.
