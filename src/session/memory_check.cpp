@@ -38,17 +38,6 @@ void Session::State::choose_gpu() {
         options.gpu.value_or(cuda::choose_device(local_rank, visible)))];
 }
 
-void Session::State::count_ranks_on_gpu(const mpi::Deadline& deadline) {
-    if (options.memory != memory::MemoryKind::Cuda) return;
-    const auto uuids = world().gather(fixed_uuid(*gpu), deadline, "choice of GPUs");
-    mpi::Bytestring counts;
-    for (const auto& uuid : uuids)
-        counts.push_back(static_cast<std::byte>(
-            std::min<std::ptrdiff_t>(255, std::count(uuids.begin(), uuids.end(), uuid))));
-    world().broadcast(counts, deadline, "choice of GPUs");
-    ranks_on_gpu = std::to_integer<int>(counts.at(static_cast<std::size_t>(rank)));
-}
-
 memory::ArenaOptions Session::State::arena_options() const {
     return {{.device = gpu ? gpu->ordinal : 0, .method = options.device_memory}};
 }

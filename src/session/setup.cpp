@@ -178,7 +178,6 @@ void Session::setup() {
         s.digest = by_senders;
     });
     s.agreement.run("choice of GPUs", [&](const mpi::Deadline&) { s.choose_gpu(); });
-    s.agreement.run("choice of GPUs", [&](const mpi::Deadline& d) { s.count_ranks_on_gpu(d); });
     s.agreement.run("choice of transports", [&](const mpi::Deadline& d) {
         s.find_usable(d);
         s.try_reach(d);

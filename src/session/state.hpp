@@ -40,7 +40,6 @@ struct Session::State {
     bool is_trainer;
     WeightStore store;
     std::optional<cuda::Device> gpu;  ///< where memory is cuda, once chosen
-    int ranks_on_gpu = 1;
     record::SetupTimes setup_ns{};
 
     std::uint64_t digest = 0;
@@ -81,7 +80,6 @@ struct Session::State {
         return options.memory == memory::MemoryKind::Cuda ? c.cuda_memory : c.host_memory;
     }
     void choose_gpu();
-    void count_ranks_on_gpu(const mpi::Deadline& deadline);
     void check_one_rank_per_gpu(const mpi::Deadline& deadline) const;
     void check_memory(const mpi::Deadline& deadline) const;
     void check_gpu_memory(const mpi::Deadline& deadline) const;

@@ -35,8 +35,7 @@ transport::Context Session::State::transport_context() const {
             .local_size = inputs.topology.node_size[static_cast<std::size_t>(node_of(rank))],
             .is_written_to = !is_trainer,
             .verbs = std::move(verbs),
-            .cuda = arena_options().cuda,
-            .ranks_on_gpu = ranks_on_gpu};
+            .cuda = arena_options().cuda};
 }
 
 /// For `auto`: what every rank can use, by order of preference.

@@ -139,7 +139,6 @@ struct Context {
     bool is_written_to = true;           ///< whether any rank writes to this one
     VerbsOptions verbs{};
     memory::CudaOptions cuda{};  ///< of this rank's memory, where it is a GPU's
-    int ranks_on_gpu = 1;        ///< of all ranks, this one included
 };
 
 /// Bytes that left through one NIC.
