@@ -15,7 +15,7 @@ namespace weightlift::session {
 namespace {
 
 struct RankTotals {
-    Bytes payload = 0, weights = 0;
+    Bytes payload = 0, weights = 0, staging = 0;
     Bytes sent = 0, received = 0;  ///< to and from other ranks
     std::uint64_t transfers = 0, copies = 0;
     std::array<std::uint64_t, record::kSetupPhases> setup{};
@@ -95,6 +95,7 @@ Session::Description Session::describe() const {
         if (peer != s.rank) mine.received += bytes;
     mine.payload = s.payload;
     mine.weights = s.store.bytes();
+    mine.staging = s.staging;
     mine.transfers = s.transfers;
     mine.copies = s.copies;
     mine.setup = s.setup_ns;
@@ -111,6 +112,7 @@ Session::Description Session::describe() const {
     for (std::size_t r = 0; r < totals.size(); ++r) {
         const RankTotals& t = totals[r];
         info.bytes += t.payload;
+        out.staging = std::max(out.staging, t.staging);
         info.wire_bytes += t.sent;
         info.port_bytes = std::max({info.port_bytes, t.sent, t.received});
         info.transfers += t.transfers;

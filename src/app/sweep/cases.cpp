@@ -32,7 +32,7 @@ void describe(Case& one, const Scene& scene) {
     one.parameters = scene.model.parameter_count();
     one.model_bytes = scene.model.bytes();
     one.name = name_of(
-        {one.model, one.trainer, one.rollout, one.push.push.strategy, one.push.push.transport},
+        {one.model, one.trainer, one.rollout, std::string(plan::to_string(one.push.push.strategy)), one.push.push.transport},
         one.variant);
     one.trainers = scene.trainer.world_size();
     one.rollouts = scene.rollout.world_size();
