@@ -74,9 +74,9 @@ int run_explain(const Arguments& arguments) {
     const sim::Fabric fabric(cluster, planner.trainers(), planner.world_size());
     const int stages = trainer_stages(options);
     const plan::PlanStatistics statistics = plan::gather_statistics(planner);
-    const auto prediction =
-        predict_strategy(flows_by(parse_strategy(strategy), planner, statistics, fabric, stages, simulation.rows),
-                         fabric, simulation.order);
+    const auto prediction = predict_strategy(
+        flows_by(parse_strategy(strategy), planner, statistics, fabric, stages, simulation.rows),
+        fabric, simulation.order);
     sim::Prediction floor = sim::predict(sim::flows_of(statistics, simulation.rows), fabric);
     if (prediction.bound.seconds() < floor.seconds()) floor = prediction.bound;
     Explanation explanation = explain(prediction, floor, fabric, seconds, known);

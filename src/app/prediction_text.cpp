@@ -13,10 +13,7 @@
 
 namespace weightlift::app {
 
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 void add_simulation_options(CLI::App& app, SimulationOptions& options) {
     app.add_option_function<std::string>(
@@ -103,9 +100,9 @@ std::vector<sim::StrategyPrediction> predict_strategies(const plan::Planner& pla
                                                         const SimulationOptions& options) {
     std::vector<sim::StrategyPrediction> predictions;
     for (const plan::Strategy strategy : kStrategies)
-        predictions.push_back(predict_strategy(
-            flows_by(strategy, planner, statistics, fabric, stages, options.rows), fabric,
-            options.order));
+        predictions.push_back(
+            predict_strategy(flows_by(strategy, planner, statistics, fabric, stages, options.rows),
+                             fabric, options.order));
     return predictions;
 }
 
@@ -133,8 +130,7 @@ std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
         for (const auto& step : s.steps)
             steps.push_back(fmt::format("{} {}", step.name, milliseconds(step.seconds)));
         const double floor = s.bound.seconds();
-        rows.push_back({s.name, human_bytes(s.bytes),
-                        milliseconds(floor), milliseconds(s.seconds),
+        rows.push_back({s.name, human_bytes(s.bytes), milliseconds(floor), milliseconds(s.seconds),
                         floor > 0 ? fmt::format("{:.3f}", s.seconds / floor) : "-",
                         fmt::format("{}", fmt::join(steps, ", "))});
         if (!s.bound.busiest.empty()) {

@@ -91,7 +91,8 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     app.add_option("--roles", out.roles, "trainer:0-7,rollout:8-23 (default: trainers first)");
     app.add_option("--role", out.role, "trainer or rollout: this program of mpirun's colon form");
     app.add_option("--strategy", strategy,
-                   "direct, replica, broadcast, relay, or auto: the fastest by the simulator")->capture_default_str();
+                   "direct, replica, broadcast, relay, or auto: the fastest by the simulator")
+        ->capture_default_str();
     app.add_option("--order", order, "plan, or rotated: sources begin at different destinations")
         ->capture_default_str();
     app.add_option("--window", window, "most bytes outstanding per destination")

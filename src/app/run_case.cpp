@@ -64,8 +64,7 @@ public:
 private:
     static constexpr sim::Order kOrder = sim::Order::Rotated;
 
-    static plan::PlanOptions plan_options(const PushArguments& a,
-                                          const session::Topology& topology,
+    static plan::PlanOptions plan_options(const PushArguments& a, const session::Topology& topology,
                                           const session::Roles& roles) {
         plan::PlanOptions options;
         options.minimum_slice = a.push.minimum_slice;
@@ -151,9 +150,9 @@ ExitCode run_case(const Stage& stage, const PushArguments& a, const CaseInputs& 
     session.setup();
     auto description = session.describe();
     if (description.staging > 0) {
-        const std::string text = fmt::format("{} on the rank with the most, limit {}",
-                                             human_bytes(description.staging),
-                                             human_bytes(push.staging_limit));
+        const std::string text =
+            fmt::format("{} on the rank with the most, limit {}", human_bytes(description.staging),
+                        human_bytes(push.staging_limit));
         fmt::print(stderr, "weightlift: note: staging: {}\n", text);
         description.events.push_back({"", "staging", text, 0});
     }

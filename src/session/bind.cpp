@@ -49,9 +49,9 @@ void Session::State::exchange_and_bind(const mpi::Deadline& deadline) {
     std::vector<int> expected;
     for (const auto& [peer, bytes] : bytes_to) expected.push_back(peer);
     std::map<int, KeyTable> told;
-    for (const auto& [peer, table] :
+    for (const auto& [peer, bytes] :
          world().exchange(outgoing, expected, kKeyTag, deadline, "key exchange"))
-        told.emplace(peer, deserialize(table));
+        told.emplace(peer, deserialize(bytes));
 
     for (Lane& lane : lanes) {
         lane.plan.window = options.window;
@@ -70,14 +70,14 @@ void Session::State::bind_transfers(const std::map<int, KeyTable>& told) {
     std::map<std::string, std::vector<std::vector<plan::Copy>>> copies_of;
     plan::for_each_pair(sent, [&](std::span<const Transfer> list) {
         const int peer = mpi_rank(list.front().dst.rank);
-        const KeyTable& table = told.at(peer);
+        const KeyTable& offered = told.at(peer);
         const ArenaMap map(inputs.rollout, list.front().dst.rank - inputs.roles.trainers);
-        check_parameters(entries(inputs.rollout, map, written_parameters(list)), table.parameters,
+        check_parameters(entries(inputs.rollout, map, written_parameters(list)), offered.parameters,
                          agreement.label(peer));
         for (Lane& lane : lanes) {
             if (lane.name != transport_for(rank, peer)) continue;
             const auto index = static_cast<std::uint32_t>(lane.plan.destinations.size());
-            lane.plan.destinations.push_back({peer, table.region_bytes, table.key});
+            lane.plan.destinations.push_back({peer, offered.region_bytes, offered.key});
             copies_of[lane.name].push_back(plan::merge_transfers(list, index, store.map(), map));
         }
     });
@@ -105,11 +105,11 @@ void Session::State::bind_steps(const std::map<int, KeyTable>& told) {
             const bool to_trainer = to < inputs.roles.trainers;
             const layout::Layout& layout = to_trainer ? inputs.trainer : inputs.rollout;
             const ArenaMap map(layout, to_trainer ? to : to - inputs.roles.trainers);
-            const KeyTable& table = told.at(link.rank);
-            check_parameters(entries(layout, map, map.parameters()), table.parameters,
+            const KeyTable& offered = told.at(link.rank);
+            check_parameters(entries(layout, map, map.parameters()), offered.parameters,
                              agreement.label(link.rank));
             index[link.rank] = static_cast<std::uint32_t>(lane.plan.destinations.size());
-            lane.plan.destinations.push_back({link.rank, table.region_bytes, table.key});
+            lane.plan.destinations.push_back({link.rank, offered.region_bytes, offered.key});
         }
     for (const plan::StepSegment& segment : steps.sent) {
         const int peer = mpi_rank(segment.dst);

@@ -48,8 +48,8 @@ void HeldSegments::allow() {
     for (std::size_t c = 0; c < queues_.size(); ++c) {
         Queue& queue = queues_[c];
         while (queue.next < queue.holds.size() && is_over(queue.holds[queue.next])) ++queue.next;
-        const std::size_t end = queue.next == queue.holds.size() ? queue.segments
-                                                                 : queue.holds[queue.next].segment;
+        const std::size_t end =
+            queue.next == queue.holds.size() ? queue.segments : queue.holds[queue.next].segment;
         if (end == queue.allowed) continue;
         queue.allowed = end;
         carriers_[c].push->allow(end);

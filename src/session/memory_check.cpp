@@ -96,12 +96,12 @@ void Session::State::check_memory(const mpi::Deadline& deadline) const {
     }
     for (const Node& node : nodes)
         if (node.first >= 0 && node.bytes > node.available)
-            throw ConfigError(
-                fmt::format("host {}: its {} ranks need {} for weights and staging, but only {} of memory is "
-                            "available there "
-                            "(fewer --layers, or more hosts)",
-                            inputs.topology.hosts[static_cast<std::size_t>(node.first)], node.ranks,
-                            human_bytes(node.bytes), human_bytes(node.available)));
+            throw ConfigError(fmt::format(
+                "host {}: its {} ranks need {} for weights and staging, but only {} of memory is "
+                "available there "
+                "(fewer --layers, or more hosts)",
+                inputs.topology.hosts[static_cast<std::size_t>(node.first)], node.ranks,
+                human_bytes(node.bytes), human_bytes(node.available)));
 }
 
 void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
@@ -133,7 +133,8 @@ void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
     for (const auto& [uuid, one] : gpus)
         if (one.bytes > one.free)
             throw ConfigError(fmt::format(
-                "host {}: {} has {} free, but its {} ranks need {} for weights and staging, {} of them rank {} "
+                "host {}: {} has {} free, but its {} ranks need {} for weights and staging, {} of "
+                "them rank {} "
                 "(fewer --layers, or more GPUs)",
                 inputs.topology.hosts[static_cast<std::size_t>(one.first)], uuid,
                 human_bytes(one.free), one.ranks, human_bytes(one.bytes),

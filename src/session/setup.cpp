@@ -144,8 +144,9 @@ void Session::setup() {
         s.check_memory(d);
         s.check_gpu_memory(d);
     });
-    timed(SetupPhase::Allocate, "allocate",
-          [&](const mpi::Deadline&) { s.store.allocate(s.options.memory, s.arena_options(), s.staging); });
+    timed(SetupPhase::Allocate, "allocate", [&](const mpi::Deadline&) {
+        s.store.allocate(s.options.memory, s.arena_options(), s.staging);
+    });
     timed(SetupPhase::Register, "register", [&](const mpi::Deadline&) {
         for (Lane& lane : s.lanes) lane.key = lane.transport->register_memory(s.store.arena());
     });

@@ -46,17 +46,17 @@ struct Session::State {
     std::optional<cuda::Device> gpu;  ///< where memory is cuda, once chosen
     record::SetupTimes setup_ns{};
 
-    std::uint64_t digest = 0;  ///< of the whole plan
+    std::uint64_t digest = 0;                            ///< of the whole plan
     std::uint64_t sent_digest = 0, received_digest = 0;  ///< of this rank's part
-    std::uint64_t transfers = 0;                 ///< received here
-    std::uint64_t copies = 0;                    ///< sent from here
-    std::vector<plan::Transfer> sent, received;  ///< of `direct`; dropped once bound
-    plan::StepPart steps;                        ///< of the other strategies
-    std::optional<HeldSegments> held;            ///< of these
-    Bytes staging = 0;                           ///< of this rank
-    Bytes payload = 0;                           ///< of this rank, where it is a rollout
-    std::map<int, Bytes> bytes_to, bytes_from;   ///< by MPI rank
-    std::vector<std::string> usable;             ///< transports for `auto`, the preferred first
+    std::uint64_t transfers = 0;                         ///< received here
+    std::uint64_t copies = 0;                            ///< sent from here
+    std::vector<plan::Transfer> sent, received;          ///< of `direct`; dropped once bound
+    plan::StepPart steps;                                ///< of the other strategies
+    std::optional<HeldSegments> held;                    ///< of these
+    Bytes staging = 0;                                   ///< of this rank
+    Bytes payload = 0;                                   ///< of this rank, where it is a rollout
+    std::map<int, Bytes> bytes_to, bytes_from;           ///< by MPI rank
+    std::vector<std::string> usable;  ///< transports for `auto`, the preferred first
     std::set<std::pair<std::string, int>> unreached;  ///< transport, peer: tried in vain
     std::set<std::string> leaves_gaps;                ///< transports with such pairs on any rank
     std::string passed_over;  ///< why one is not among them, where this rank is the cause

@@ -16,8 +16,8 @@ public:
     /// Allocates nothing. References must outlive the store.
     WeightStore(const model::ModelSpec& model, const layout::Layout& layout, Rank rank);
 
-    /// Reserves and zeroes the arena: the weights, and `staging` bytes after them. ConfigError where
-    /// the machine has not that much.
+    /// Reserves and zeroes the arena: the weights, and `staging` bytes after them. ConfigError
+    /// where the machine has not that much.
     void allocate(memory::MemoryKind kind = memory::MemoryKind::Host,
                   const memory::ArenaOptions& options = {}, Bytes staging = 0);
 
