@@ -8,6 +8,7 @@ namespace {
 /// Those that take segments.
 constexpr std::string_view kReady[] = {
     "shm",
+    "mpi",
 };
 
 class Segments : public testing::TestWithParam<std::string_view> {
