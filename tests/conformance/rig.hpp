@@ -32,10 +32,24 @@ struct Move {
     Copy copy;
 };
 
+/// A segment of src's list, allowed once all it waits for has been placed at src.
+struct Step {
+    struct Wait {
+        int source = 0;  ///< src itself: segments of its own list, wherever they go
+        std::uint32_t count = 0;
+    };
+    int src = 0;
+    int dst = 0;
+    std::uint32_t round = 0;
+    std::vector<Copy> copies{};
+    std::vector<Wait> waits{};
+};
+
 struct Scenario {
     Bytes arena_bytes = 0;
     std::vector<Move> moves;
     Bytes window = 0, slice = 0, max_message = 0;
+    std::vector<Step> steps{};  ///< instead of moves; rounds ascend
 };
 
 /// Byte of the pattern that `rank`'s memory holds before the push of `epoch`.
@@ -117,9 +131,18 @@ public:
         BoundPlan plan;
         plan.window = scenario_.window;
         std::map<int, std::uint32_t> index;
+        std::map<int, std::uint32_t> signals;
         for (const Move& move : scenario_.moves) {
             if (move.src == rank()) index.try_emplace(move.dst);
             if (move.dst == rank()) plan.sources.push_back(move.src);
+        }
+        for (const Step& step : scenario_.steps) {
+            if (step.src == rank()) index.try_emplace(step.dst);
+            if (step.dst == rank()) ++signals[step.src];
+        }
+        for (const auto& [source, count] : signals) {
+            plan.sources.push_back(source);
+            plan.signals.push_back(count);
         }
         for (auto& [dst, i] : index) {
             i = static_cast<std::uint32_t>(plan.destinations.size());
@@ -131,6 +154,14 @@ public:
             plan.copies.push_back(move.copy);
             plan.copies.back().destination = index.at(move.dst);
         }
+        for (const Step& step : scenario_.steps) {
+            if (step.src != rank()) continue;
+            for (const Copy& copy : step.copies) {
+                plan.copies.push_back(copy);
+                plan.copies.back().destination = index.at(step.dst);
+            }
+            plan.segments.push_back({plan.copies.size(), index.at(step.dst), step.round});
+        }
         std::sort(plan.sources.begin(), plan.sources.end());
         plan.sources.erase(std::unique(plan.sources.begin(), plan.sources.end()),
                            plan.sources.end());
@@ -141,6 +172,9 @@ public:
         Bytes bytes = 0;
         for (const Move& move : scenario_.moves)
             if (move.src == rank()) bytes += move.copy.bytes();
+        for (const Step& step : scenario_.steps)
+            for (const Copy& copy : step.copies)
+                if (step.src == rank()) bytes += copy.bytes();
         return bytes;
     }
 
@@ -159,44 +193,61 @@ public:
         }
     }
 
+    /// Allows each of this rank's segments once what it waits for has been placed.
+    class Gates {
+    public:
+        Gates(const Rig& rig, Push& push) : push_(push), sources_(rig.plan().sources) {
+            for (const Step& step : rig.scenario_.steps)
+                if (step.src == rig.rank()) list_.push_back(&step);
+            rank_ = rig.rank();
+        }
+        void open() {
+            const std::size_t before = allowed_;
+            while (allowed_ < list_.size() && is_open(*list_[allowed_])) ++allowed_;
+            if (allowed_ > before) push_.allow(allowed_);
+        }
+
+    private:
+        [[nodiscard]] bool is_open(const Step& step) const {
+            return std::all_of(
+                step.waits.begin(), step.waits.end(), [this](const Step::Wait& wait) {
+                    if (wait.source == rank_) return push_.placed() >= wait.count;
+                    const auto at = std::find(sources_.begin(), sources_.end(), wait.source);
+                    return push_.signals_from(static_cast<std::size_t>(at - sources_.begin())) >=
+                           wait.count;
+                });
+        }
+        Push& push_;
+        std::vector<int> sources_;
+        std::vector<const Step*> list_;
+        std::size_t allowed_ = 0;
+        int rank_ = 0;
+    };
+
+    void drive(Push& push) const {
+        const auto deadline = soon();
+        Gates gates(*this, push);
+        if (!scenario_.steps.empty()) gates.open();
+        while (!push.test()) {
+            if (!scenario_.steps.empty()) gates.open();
+            if (deadline.passed()) throw DeadlineError("push not done after a minute");
+            ::sched_yield();
+        }
+    }
+
     /// Fills, pushes, overwrites what was sent and only then looks at what arrived.
     void push_and_check(Push& push, std::uint64_t epoch) {
         fill(epoch);
         push.start(epoch, epoch);
-        finish(push);
+        drive(push);
         if (!is_written()) upload(*arena_, std::vector<std::byte>(arena_->bytes()));
         world_.barrier(soon(), "sources overwritten");
         if (is_written()) check(epoch);
         world_.barrier(soon(), "checked");
     }
 
-private:
-    /// Every rank that nobody writes to is a trainer, every other an engine of its own.
-    [[nodiscard]] LinkTable links() const {
-        LinkTable links;
-        std::map<int, Bytes> to, from;
-        std::vector<bool> is_rollout(static_cast<std::size_t>(world_.size()), false);
-        for (const Move& move : scenario_.moves) {
-            if (move.src == rank()) to[move.dst] += move.copy.bytes();
-            if (move.dst == rank()) from[move.src] += move.copy.bytes();
-            is_rollout[static_cast<std::size_t>(move.dst)] = true;
-        }
-        for (const auto& [peer, bytes] : to) links.destinations.push_back({peer, bytes});
-        for (const auto& [peer, bytes] : from) links.sources.push_back({peer, bytes});
-        for (int rollout = 0; rollout < world_.size(); ++rollout) {
-            if (!is_rollout[static_cast<std::size_t>(rollout)]) continue;
-            std::vector<int> group;
-            for (int r = 0; r < world_.size(); ++r)
-                if (r == rollout || !is_rollout[static_cast<std::size_t>(r)]) group.push_back(r);
-            if (std::binary_search(group.begin(), group.end(), rank()))
-                links.engine_groups.push_back(group);
-        }
-        return links;
-    }
-
     void check(std::uint64_t epoch) {
-        std::vector<std::byte> expected(arena_->bytes());
-        for (Bytes i = 0; i < expected.size(); ++i) expected[i] = pattern(rank(), epoch, i);
+        std::vector<std::byte> expected = after_steps(epoch);
         for (const auto& [src, dst, copy] : scenario_.moves) {
             if (dst != rank()) continue;
             for (std::uint64_t row = 0; row < copy.rows; ++row)
@@ -208,6 +259,61 @@ private:
         const auto [wrong, right] = std::mismatch(actual.begin(), actual.end(), expected.begin());
         EXPECT_EQ(wrong - actual.begin(), static_cast<std::ptrdiff_t>(actual.size()))
             << "first wrong byte of rank " << rank() << " in epoch " << epoch;
+    }
+
+private:
+    /// Every rank that nobody writes to is a trainer, every other an engine of its own; with steps
+    /// all are one engine.
+    [[nodiscard]] LinkTable links() const {
+        LinkTable links;
+        std::map<int, Bytes> to, from;
+        std::vector<bool> is_rollout(static_cast<std::size_t>(world_.size()), false);
+        for (const Move& move : scenario_.moves) {
+            if (move.src == rank()) to[move.dst] += move.copy.bytes();
+            if (move.dst == rank()) from[move.src] += move.copy.bytes();
+            is_rollout[static_cast<std::size_t>(move.dst)] = true;
+        }
+        for (const Step& step : scenario_.steps)
+            for (auto* const side : {&to, &from}) {
+                const bool is_sent = side == &to;
+                if ((is_sent ? step.src : step.dst) != rank()) continue;
+                Bytes& bytes = (*side)[is_sent ? step.dst : step.src];
+                for (const Copy& copy : step.copies) bytes += copy.bytes();
+            }
+        for (const auto& [peer, bytes] : to) links.destinations.push_back({peer, bytes});
+        for (const auto& [peer, bytes] : from) links.sources.push_back({peer, bytes});
+        if (!scenario_.steps.empty()) {
+            links.engine_groups.emplace_back();
+            for (int r = 0; r < world_.size(); ++r) links.engine_groups[0].push_back(r);
+        }
+        for (int rollout = 0; rollout < world_.size(); ++rollout) {
+            if (!is_rollout[static_cast<std::size_t>(rollout)]) continue;
+            std::vector<int> group;
+            for (int r = 0; r < world_.size(); ++r)
+                if (r == rollout || !is_rollout[static_cast<std::size_t>(r)]) group.push_back(r);
+            if (std::binary_search(group.begin(), group.end(), rank()))
+                links.engine_groups.push_back(group);
+        }
+        return links;
+    }
+
+    /// What is in this rank's memory where all steps are executed one after the other.
+    [[nodiscard]] std::vector<std::byte> after_steps(std::uint64_t epoch) const {
+        std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(world_.size()));
+        for (int r = 0; r < world_.size(); ++r) {
+            auto& bytes = all[static_cast<std::size_t>(r)];
+            bytes.resize(scenario_.arena_bytes);
+            for (Bytes i = 0; i < bytes.size(); ++i) bytes[i] = pattern(r, epoch, i);
+        }
+        for (const Step& step : scenario_.steps)
+            for (const Copy& copy : step.copies)
+                for (std::uint64_t row = 0; row < copy.rows; ++row)
+                    std::copy_n(all[static_cast<std::size_t>(step.src)].data() + copy.src_offset +
+                                    row * copy.src_pitch,
+                                copy.row_bytes,
+                                all[static_cast<std::size_t>(step.dst)].data() + copy.dst_offset +
+                                    row * copy.dst_pitch);
+        return all[static_cast<std::size_t>(rank())];
     }
 
     Scenario scenario_;

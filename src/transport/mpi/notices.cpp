@@ -4,6 +4,8 @@ namespace weightlift::transport::mpi_rma {
 namespace {
 
 constexpr int kNoticeTag = 31001;
+constexpr int kWords = 2;
+static_assert(sizeof(Notice) == kWords * sizeof(std::uint64_t));
 
 using weightlift::mpi::check;
 
@@ -18,26 +20,32 @@ Notices::~Notices() {
 }
 
 void Notices::reserve(std::size_t n) {
-    state_->epochs.reserve(n);
+    state_->notices.reserve(n);
     state_->requests.reserve(n);
     state_->indices.resize(n);
 }
 
 void Notices::add_send(int rank, MPI_Comm comm) {
-    state_->epochs.push_back(0);
-    check(MPI_Send_init(&state_->epochs.back(), 1, MPI_UINT64_T, rank, kNoticeTag, comm,
+    Notice& notice = state_->notices.emplace_back();
+    check(MPI_Send_init(&notice, kWords, MPI_UINT64_T, rank, kNoticeTag, comm,
                         &state_->requests.emplace_back()),
           "MPI_Send_init");
 }
 
 void Notices::add_receive(int rank, MPI_Comm comm) {
-    state_->epochs.push_back(0);
-    check(MPI_Recv_init(&state_->epochs.back(), 1, MPI_UINT64_T, rank, kNoticeTag, comm,
+    Notice& notice = state_->notices.emplace_back();
+    check(MPI_Recv_init(&notice, kWords, MPI_UINT64_T, rank, kNoticeTag, comm,
                         &state_->requests.emplace_back()),
           "MPI_Recv_init");
 }
 
 void Notices::start(std::size_t i) { check(MPI_Start(&state_->requests[i]), "MPI_Start"); }
+
+bool Notices::is_done(std::size_t i) {
+    int done = 0;
+    check(MPI_Test(&state_->requests[i], &done, MPI_STATUS_IGNORE), "MPI_Test of a notice");
+    return done != 0;
+}
 
 bool Notices::all_done() {
     int done = 0;

@@ -22,7 +22,7 @@ MPI_Datatype RowTypes::get(std::uint64_t rows, Bytes row_bytes, Bytes pitch) {
     return type;
 }
 
-std::vector<Put> make_puts(const std::vector<Copy>& copies, Bytes max_put, RowTypes& types) {
+std::vector<Put> make_puts(std::span<const Copy> copies, Bytes max_put, RowTypes& types) {
     std::vector<Put> puts;
     const auto add = [&](const Copy& copy, std::uint64_t row, Bytes byte, std::uint64_t rows,
                          Bytes row_bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct Put {
 };
 
 /// In the order of the copies, each of at most max_put bytes (1 <= max_put <= 1 GiB).
-[[nodiscard]] std::vector<Put> make_puts(const std::vector<Copy>& copies, Bytes max_put,
+[[nodiscard]] std::vector<Put> make_puts(std::span<const Copy> copies, Bytes max_put,
                                          RowTypes& types);
 
 }  // namespace weightlift::transport::mpi_rma

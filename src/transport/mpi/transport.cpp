@@ -22,7 +22,8 @@ public:
     [[nodiscard]] const Capabilities& capabilities() const override {
         return mpi_rma::capabilities();
     }
-    /// What MPI itself takes is not known; ours is one request and epoch a link.
+    /// What MPI itself takes is not known; ours is one request and notice a link, or a few where
+    /// there are segments.
     [[nodiscard]] Bytes scratch_bytes(const LinkTable& links) const override {
         return (links.sources.size() + links.destinations.size()) * 64;
     }
