@@ -35,7 +35,7 @@ std::unique_ptr<const steps::StrategyPlan> make(const Planner& planner, Strategy
     WEIGHTLIFT_ENSURES(options.stages > 0 && planner.trainers() % options.stages == 0);
     switch (strategy) {
         case Strategy::Relay: return steps::make_relay(planner, options);
-        case Strategy::Broadcast:
+        case Strategy::Broadcast: return steps::make_broadcast(planner, options);
         case Strategy::Replica:
         case Strategy::Direct: break;
     }
