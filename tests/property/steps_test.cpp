@@ -60,7 +60,11 @@ Scene make_scene(Random& random) {
 class StepLaws : public testing::TestWithParam<std::uint64_t> {
 protected:
     void expect_every_order_to_work(Strategy strategy, Unread unread) {
-        const Scene scene = make_scene(random_);
+        Scene scene = make_scene(random_);
+        if (strategy == Strategy::Replica)  // whole parameters must fit
+            for (const auto& parameter : scene.rollout.parameters())
+                scene.options.staging_limit =
+                    std::max(scene.options.staging_limit, 2 * round_up(parameter.bytes(), 256));
         const Planner planner(scene.model, scene.trainer, scene.rollout,
                               {.minimum_slice = scene.minimum_slice, .place = {}, .node = {}});
         const StepPlanner steps(planner, strategy, scene.options);
@@ -80,6 +84,10 @@ TEST_P(StepLaws, relay_arrives_in_every_order) {
 
 TEST_P(StepLaws, broadcast_arrives_in_every_order) {
     expect_every_order_to_work(Strategy::Broadcast, Unread::Allowed);
+}
+
+TEST_P(StepLaws, replica_arrives_in_every_order) {
+    expect_every_order_to_work(Strategy::Replica, Unread::Forbidden);
 }
 
 }  // namespace

@@ -10,16 +10,9 @@
 #include "weightlift/plan/steps.hpp"
 
 #include "lanes.hpp"
+#include "slots.hpp"
 
 namespace weightlift::plan::steps {
-
-/// Two buckets are under way at any rank: one goes out while the next comes in.
-inline constexpr Bytes kSlots = 2;
-
-/// The most bytes of a slot.
-[[nodiscard]] inline Bytes most_slot_bytes(const StepOptions& options) {
-    return options.staging_limit / kSlots / kArenaAlignment * kArenaAlignment;
-}
 
 /// A box of a tensor in a bucket, without gaps between its rows.
 struct Unit {

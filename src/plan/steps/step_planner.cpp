@@ -36,7 +36,7 @@ std::unique_ptr<const steps::StrategyPlan> make(const Planner& planner, Strategy
     switch (strategy) {
         case Strategy::Relay: return steps::make_relay(planner, options);
         case Strategy::Broadcast: return steps::make_broadcast(planner, options);
-        case Strategy::Replica:
+        case Strategy::Replica: return steps::make_replica(planner, options);
         case Strategy::Direct: break;
     }
     throw Error(ExitCode::Internal, "direct has no steps");
