@@ -184,6 +184,7 @@ int run_plan(const Arguments& arguments) {
         const std::vector<sim::Flow> flows = sim::flows_of(stats);
         const sim::Fabric fabric(*cluster, planner.trainers(), planner.world_size());
         const sim::Prediction prediction = sim::predict(flows, fabric);
+        std::fputs((placement_text(scene.rollout, fabric) + "\n").c_str(), stdout);
         std::fputs(prediction_text(prediction, fabric, stats.bytes).c_str(), stdout);
         if (is_simulated)
             std::fputs(("\n" + ranking_text(predict_strategies(planner, stats, fabric,

@@ -76,6 +76,34 @@ def ranking(text):
     return {name: (float(ms), float(floors)) for name, ms, floors in rows}
 
 
+class Placement(unittest.TestCase):
+    """`plan --cluster` says where it supposes that the ranks stand."""
+
+    def rows(self, *flags):
+        text = run("plan", "--model", "tiny-deepseek", "--trainer", "tp=4,dp=3", *flags)
+        block = text[text.index("placement on "):].split("\n\n")[0]
+        return [re.split(r"  +", line) for line in block.splitlines()]
+
+    def test_rollouts_on_nodes_of_their_own(self):
+        self.assertEqual(self.rows("--rollout", "tp=4,engines=7", "--cluster", "h100-ib400"), [
+            ["placement on h100-ib400", "ranks", "nodes"],
+            ["trainers", "0-11", "0-1"],
+            ["engine 0", "12-15", "2"], ["engine 1", "16-19", "2"], ["engine 2", "20-23", "3"],
+            ["engine 3", "24-27", "3"], ["engines 4-6", "28-39", "4-5"]])
+
+    def test_nodes_and_domains_that_are_shared(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as cluster:
+            cluster.write('name = "ours"\nplacement = "packed"\nranks_per_node = 4\nports_per_node = 4\n'
+                          "port_gbytes_per_s = 50\nnvlink_domain_ranks = 8\nnvlink_gbytes_per_s = 450\n")
+            cluster.flush()
+            self.assertEqual(self.rows("--rollout", "tp=4", "--cluster", cluster.name), [
+                ["placement on ours", "ranks", "nodes", "NVLink domains"],
+                ["trainers", "0-11", "0-2", "0-1"], ["engine 0", "12-15", "3", "1"]])
+        shared = self.rows("--rollout", "tp=1", "--rollout", "tp=2", "--cluster", "this-machine")
+        self.assertEqual(shared[2:], [["engine 0", "12", "0"], ["engine 1", "13-14", "0"],
+                                      ["node 0 has trainers and rollouts"]])
+
+
 class Simulate(unittest.TestCase):
     def test_kimi_k2_is_close_to_its_floor(self):
         text = run("plan", *KIMI, "--simulate")
