@@ -9,6 +9,7 @@ namespace {
 constexpr std::string_view kReady[] = {
     "shm",
     "mpi",
+    "staged",
 };
 
 class Segments : public testing::TestWithParam<std::string_view> {
@@ -203,8 +204,8 @@ TEST_P(Segments, of_another_number_than_expected_are_refused) {
             BoundPlan plan = rig.plan();
             const bool is_last = rig.rank() == last_rank();
             if (is_last) plan.signals[0] = static_cast<std::uint32_t>(kChunks - more);
+            rig.fill(1);  // before some may be refused in prepare
             const auto push = rig.transport().prepare(plan);
-            rig.fill(1);
             push->start(1, 1);
             Rig::Gates gates(rig, *push);
             const mpi::Deadline patience(std::chrono::seconds(is_last ? 60 : 3));
