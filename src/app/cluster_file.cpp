@@ -1,7 +1,5 @@
 #include "cluster_file.hpp"
 
-#include <sstream>
-
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -13,15 +11,14 @@
 namespace weightlift::app {
 
 sim::Cluster parse_cluster(std::string_view toml) {
-    std::string plain;
+    std::vector<CLI::ConfigItem> items;
     try {
-        plain = plain_toml(toml);
+        items = read_toml(toml);
     } catch (const ConfigError& error) {
         throw ConfigError(fmt::format("cluster: {}", error.what()));
     }
-    std::istringstream stream(plain);
     std::vector<std::pair<std::string, std::string>> fields;
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(stream)) {
+    for (const CLI::ConfigItem& item : items) {
         if (!item.parents.empty())
             throw ConfigError(fmt::format("cluster: [{}]: there are no sections", item.parents[0]));
         if (item.inputs.size() != 1)

@@ -1,16 +1,14 @@
 // weightlift compare: is NEW slower than BASE?
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include <fmt/format.h>
-#include <glob.h>
 
 #include "weightlift/compare/compare.hpp"
 
 #include "catalog.hpp"
 #include "commands.hpp"
 #include "comparison_text.hpp"
+#include "find_results.hpp"
 #include "options.hpp"
 #include "text.hpp"
 
@@ -18,51 +16,17 @@ namespace weightlift::app {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 struct Side {
     std::vector<compare::Launch> launches;
     std::string description;
 };
 
-void expand_folder(const std::string& folder, std::vector<std::string>& files) {
-    std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-        const std::string path = at->path().string();
-        if (path.ends_with(".h5")) files.push_back(path);
-        if (path.ends_with(".h5.part"))
-            fmt::print(stderr, "weightlift: note: left out {}, whose run is not finished\n", path);
-    }
-    if (error)
-        throw ResultsError(fmt::format("cannot read the folder {}: {}", folder, error.message()));
-    if (files.empty()) throw ResultsError(fmt::format("folder {} holds no .h5 file", folder));
-}
-
-void expand_glob(const std::string& pattern, std::vector<std::string>& files) {
-    glob_t found{};
-    const int status = glob(pattern.c_str(), GLOB_ERR, nullptr, &found);
-    for (std::size_t i = 0; status == 0 && i < found.gl_pathc; ++i)
-        files.emplace_back(found.gl_pathv[i]);
-    globfree(&found);
-    if (status == GLOB_NOMATCH) throw ResultsError(fmt::format("no file matches {}", pattern));
-    if (status != 0) throw ResultsError(fmt::format("cannot read a folder of {}", pattern));
-}
-
 std::string plural(std::size_t count, const char* one, const char* many) {
     return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-/// A file, all .h5 files of a folder, or what a pattern matches.
 Side load_side(const std::string& given) {
-    std::vector<std::string> files;
-    std::error_code ignored;
-    if (fs::is_directory(given, ignored))
-        expand_folder(given, files);
-    else if (!fs::exists(given, ignored) && given.find_first_of("*?[") != std::string::npos)
-        expand_glob(given, files);
-    else
-        files.push_back(given);
-    std::sort(files.begin(), files.end());
+    const std::vector<std::string> files = find_results(given, Unfinished::LeaveOut);
     Side side;
     for (const std::string& file : files)
         for (compare::Launch& launch : compare::launches_of(record::read_results(file, false)))

@@ -31,15 +31,6 @@ int explain_results(const std::string& path, bool allow_partial) {
     return 0;
 }
 
-sim::StrategyFlows flows_by(const std::string& strategy, const plan::Planner& planner,
-                            const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
-                            int stages, sim::Rows rows) {
-    if (strategy == "replica") return sim::replica_flows(planner, stages, rows);
-    if (strategy == "broadcast") return sim::broadcast_flows(planner, fabric, stages);
-    if (strategy == "relay") return sim::relay_flows(planner, fabric, rows);
-    return sim::direct_flows(statistics, rows);
-}
-
 }  // namespace
 
 int run_explain(const Arguments& arguments) {
@@ -72,10 +63,6 @@ int run_explain(const Arguments& arguments) {
     if (observed.empty())
         throw ConfigError("--observed is missing (e.g. --observed 7.23), or a results file");
     if (cluster_name.empty()) throw ConfigError("--cluster is missing (e.g. h100-ib400)");
-    constexpr std::string_view kStrategies[] = {"direct", "replica", "broadcast", "relay"};
-    if (std::find(std::begin(kStrategies), std::end(kStrategies), strategy) ==
-        std::end(kStrategies))
-        throw_not_one_of(strategy, "--strategy", kStrategies);
     const double seconds =
         std::chrono::duration<double>(parse_duration(observed, "--observed")).count();
     const auto known = parse_phases(phases, "--phase");
@@ -87,9 +74,9 @@ int run_explain(const Arguments& arguments) {
     const sim::Fabric fabric(cluster, planner.trainers(), planner.world_size());
     const int stages = trainer_stages(options);
     const plan::PlanStatistics statistics = plan::gather_statistics(planner);
-    const auto prediction =
-        predict_strategy(flows_by(strategy, planner, statistics, fabric, stages, simulation.rows),
-                         fabric, simulation.order);
+    const auto prediction = predict_strategy(
+        flows_by(parse_strategy(strategy), planner, statistics, fabric, stages, simulation.rows),
+        fabric, simulation.order);
     sim::Prediction floor = sim::predict(sim::flows_of(statistics, simulation.rows), fabric);
     if (prediction.bound.seconds() < floor.seconds()) floor = prediction.bound;
     Explanation explanation = explain(prediction, floor, fabric, seconds, known);

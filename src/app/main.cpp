@@ -20,7 +20,7 @@ usage:
   weightlift explain FILE | explain --observed TIME --cluster NAME …   where the time of an update went
   weightlift show FILE [--brief] [--allow-partial]                 print a results file
   weightlift compare BASE NEW [--threshold 5%]                     is NEW slower; each a file, a folder or a quoted glob
-  weightlift report FILE… -o report.html                           one page, or --format markdown|csv
+  weightlift report FILE… -o report.html                           one page, or --format markdown|csv; folders, globs
   [mpirun -n RANKS] weightlift doctor [--json]                     is this machine, or are these, fit for a push
   weightlift COMMAND --help | weightlift --version
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include <fmt/format.h>
 
 #include "weightlift/base/error.hpp"
 
 #include "text.hpp"
+#include "toml.hpp"
 
 namespace weightlift::app {
 
@@ -45,6 +47,7 @@ void add_scene_options(CLI::App& app, SceneOptions& options) {
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.set_config("--config", "", "job file in TOML with the same names; flags win");
+    app.config_formatter(std::make_shared<TomlFormat>());
     app.allow_config_extras(false);
 }
 
@@ -56,6 +59,8 @@ Parsed parse_arguments(CLI::App& app, const std::vector<std::string>& arguments)
     } catch (const CLI::CallForHelp&) {
         std::fputs(app.help().c_str(), stdout);
         return Parsed::HelpShown;
+    } catch (const ConfigError& error) {
+        throw ConfigError(fmt::format("--config: {}", error.what()));
     } catch (const CLI::FileError& error) {
         throw ConfigError(fmt::format("--config: {}", error.what()));
     } catch (const CLI::ConfigError& error) {

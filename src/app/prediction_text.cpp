@@ -1,6 +1,7 @@
 #include "prediction_text.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,11 +13,7 @@
 
 namespace weightlift::app {
 
-namespace {
-
-constexpr std::string_view kPushed = "direct";
-
-}  // namespace
+namespace {}  // namespace
 
 void add_simulation_options(CLI::App& app, SimulationOptions& options) {
     app.add_option_function<std::string>(
@@ -71,20 +68,54 @@ std::string prediction_text(const sim::Prediction& p, const sim::Fabric& fabric,
     return text;
 }
 
+namespace {
+
+constexpr std::array kStrategies{plan::Strategy::Direct, plan::Strategy::Replica,
+                                 plan::Strategy::Broadcast, plan::Strategy::Relay};
+
+}  // namespace
+
+plan::Strategy parse_strategy(const std::string& name) {
+    if (const auto strategy = plan::find_strategy(name)) return *strategy;
+    std::vector<std::string_view> names;
+    for (const plan::Strategy strategy : kStrategies) names.push_back(plan::to_string(strategy));
+    throw_not_one_of(name, "--strategy", names);
+}
+
+sim::StrategyFlows flows_by(plan::Strategy strategy, const plan::Planner& planner,
+                            const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
+                            int stages, sim::Rows rows) {
+    switch (strategy) {
+        case plan::Strategy::Direct: return sim::direct_flows(statistics, rows);
+        case plan::Strategy::Replica: return sim::replica_flows(planner, stages, rows);
+        case plan::Strategy::Broadcast: return sim::broadcast_flows(planner, fabric, stages);
+        case plan::Strategy::Relay: return sim::relay_flows(planner, fabric, rows);
+    }
+    throw Error(ExitCode::Internal, "a strategy without a name");
+}
+
 std::vector<sim::StrategyPrediction> predict_strategies(const plan::Planner& planner,
                                                         const plan::PlanStatistics& statistics,
                                                         const sim::Fabric& fabric, int stages,
                                                         const SimulationOptions& options) {
-    return {
-        predict_strategy(sim::direct_flows(statistics, options.rows), fabric, options.order),
-        predict_strategy(sim::replica_flows(planner, stages, options.rows), fabric, options.order),
-        predict_strategy(sim::broadcast_flows(planner, fabric, stages), fabric, options.order),
-        predict_strategy(sim::relay_flows(planner, fabric, options.rows), fabric, options.order)};
+    std::vector<sim::StrategyPrediction> predictions;
+    for (const plan::Strategy strategy : kStrategies)
+        predictions.push_back(
+            predict_strategy(flows_by(strategy, planner, statistics, fabric, stages, options.rows),
+                             fabric, options.order));
+    return predictions;
 }
 
 int trainer_stages(const SceneOptions& options) {
     if (options.trainer.starts_with('@') || is_one_tensor(options.model)) return 1;
     return layout::parse_trainer(options.trainer).pp;
+}
+
+std::string choice_text(std::span<const sim::StrategyPrediction> sorted) {
+    const auto& best = sorted[0];
+    return fmt::format("{}, the fastest of these by the simulator: {}, {:.2f} of {}'s time",
+                       best.name, milliseconds(best.seconds), best.seconds / sorted[1].seconds,
+                       sorted[1].name);
 }
 
 std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
@@ -99,8 +130,7 @@ std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
         for (const auto& step : s.steps)
             steps.push_back(fmt::format("{} {}", step.name, milliseconds(step.seconds)));
         const double floor = s.bound.seconds();
-        rows.push_back({s.name == kPushed ? s.name : s.name + " *", human_bytes(s.bytes),
-                        milliseconds(floor), milliseconds(s.seconds),
+        rows.push_back({s.name, human_bytes(s.bytes), milliseconds(floor), milliseconds(s.seconds),
                         floor > 0 ? fmt::format("{:.3f}", s.seconds / floor) : "-",
                         fmt::format("{}", fmt::join(steps, ", "))});
         if (!s.bound.busiest.empty()) {
@@ -110,17 +140,8 @@ std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
         }
     }
     std::string text = align(rows);
-    text += "* predicted from the layouts; no push takes this strategy yet\n";
     text += "bounded by\n" + bounds;
-    const auto& best = strategies.front();
-    const auto direct = std::find_if(strategies.begin(), strategies.end(),
-                                     [](const auto& s) { return s.name == kPushed; });
-    if (best.name == kPushed)
-        text += fmt::format("auto: {}, the fastest of these\n", kPushed);
-    else
-        text += fmt::format(
-            "auto: {}, since only that can be pushed yet; {} would take {:.2f} of its time\n",
-            kPushed, best.name, best.seconds / direct->seconds);
+    text += fmt::format("auto: {}\n", choice_text(strategies));
     return text;
 }
 

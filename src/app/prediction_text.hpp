@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weightlift/plan/steps.hpp"
 #include "weightlift/sim/strategies.hpp"
 
 #include "options.hpp"
@@ -26,6 +27,11 @@ void add_simulation_options(CLI::App& app, SimulationOptions& options);
 /// The busiest ports and the lower bound, a line each.
 [[nodiscard]] std::string prediction_text(const sim::Prediction& prediction,
                                           const sim::Fabric& fabric, Bytes bytes);
+/// A strategy's name; ConfigError naming --strategy and its values for another.
+[[nodiscard]] plan::Strategy parse_strategy(const std::string& name);
+[[nodiscard]] sim::StrategyFlows flows_by(plan::Strategy strategy, const plan::Planner& planner,
+                                          const plan::PlanStatistics& statistics,
+                                          const sim::Fabric& fabric, int stages, sim::Rows rows);
 /// The strategies that design knows, `direct` (which `statistics` is of) first.
 [[nodiscard]] std::vector<sim::StrategyPrediction> predict_strategies(
     const plan::Planner& planner, const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
@@ -33,6 +39,8 @@ void add_simulation_options(CLI::App& app, SimulationOptions& options);
 /// Pipeline stages of the trainer as far as its layout's text says; else 1.
 [[nodiscard]] int trainer_stages(const SceneOptions& options);
 
+/// Which is the best of several, the fastest first, and by how much.
+[[nodiscard]] std::string choice_text(std::span<const sim::StrategyPrediction> sorted);
 /// A row a strategy, the fastest first, with what bounds each, and what `auto` would choose.
 [[nodiscard]] std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,
                                        const sim::Fabric& fabric);

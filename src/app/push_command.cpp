@@ -117,7 +117,7 @@ public:
             }
             report_->event("failure", why);
             recorder_->traffic(0, report_->record().traffic);
-            recorder_->finish(code == kTerminated ? "aborted" : "failed", code);
+            recorder_->finish(is_termination(code) ? "aborted" : "failed", code);
             recorder_.reset();
         } catch (const std::exception& error) {
             fmt::print(stderr, "weightlift: {} stays unfinished: {}\n", run_.path, error.what());
@@ -212,6 +212,7 @@ int push_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const PushArgumen
     Reporter reporter(a, arguments, world.rank() == 0);
     try {
         note_termination();
+        world.set_stop(termination);
         const Topology topology = Topology::discover(world, mpi::Deadline(a.push.timeout));
         // By value: the handlers below name ranks, too.
         const auto label = [topology](int rank) { return topology.label(rank); };
@@ -229,8 +230,13 @@ int push_on(mpi::Communicator& world, mpi::Watchdog& watchdog, const PushArgumen
         if (world.rank() == 0) fmt::print(stderr, "weightlift: {}\n", error.what());
         return static_cast<int>(error.code());
     } catch (const Error& error) {
-        reporter.fail(error.code(), error.what());
-        abort_all(world, error.code(), error.what());
+        // A peer that is lost while the job is being ended is no finding.
+        const auto told = termination();
+        const ExitCode code = told ? told->code() : error.code();
+        const std::string why =
+            told ? fmt::format("{}; {}", told->what(), error.what()) : error.what();
+        reporter.fail(code, why);
+        abort_all(world, code, why);
     } catch (const std::exception& error) {
         reporter.fail(ExitCode::Internal, error.what());
         abort_all(world, ExitCode::Internal, fmt::format("internal error: {}", error.what()));

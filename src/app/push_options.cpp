@@ -13,6 +13,7 @@
 #include "weightlift/memory/registry.hpp"
 #include "weightlift/transport/registry.hpp"
 
+#include "prediction_text.hpp"
 #include "text.hpp"
 #include "verbs_options.hpp"
 
@@ -89,7 +90,9 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     add_scene_options(app, out.scene);
     app.add_option("--roles", out.roles, "trainer:0-7,rollout:8-23 (default: trainers first)");
     app.add_option("--role", out.role, "trainer or rollout: this program of mpirun's colon form");
-    app.add_option("--strategy", strategy, "direct")->capture_default_str();
+    app.add_option("--strategy", strategy,
+                   "direct, replica, broadcast, relay, or auto: the fastest by the simulator")
+        ->capture_default_str();
     app.add_option("--order", order, "plan, or rotated: sources begin at different destinations")
         ->capture_default_str();
     app.add_option("--window", window, "most bytes outstanding per destination")
@@ -137,9 +140,10 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
         ->group("");
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return Parsed::HelpShown;
 
-    if (strategy != "direct")
-        throw ConfigError(fmt::format("--strategy {}: not one of direct", strategy));
-    out.push.strategy = strategy;
+    out.has_auto_strategy = strategy == "auto";
+    if (out.has_auto_strategy && out.cluster.empty())
+        throw ConfigError("--strategy auto: needs --cluster, whose rates it predicts with");
+    if (!out.has_auto_strategy) out.push.strategy = parse_strategy(strategy);
     fill_memory(memory, device_memory, gpu, out.push);
     out.push.order =
         choose<Order, 2>(order, "--order", {{{"plan", Order::Plan}, {"rotated", Order::Rotated}}});
@@ -153,6 +157,8 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     if (out.push.timeout < std::chrono::milliseconds(10))
         throw ConfigError(fmt::format("--timeout {}: must be at least 10ms", timeout));
     fill_verbs();
+    out.push.staging_limit = out.push.verbs.staging_limit;
+    out.push.trainer_stages = trainer_stages(out.scene);
     out.interval = parse_duration(interval, "--interval");
     if (!duration.empty()) {
         out.duration = parse_duration(duration, "--duration");

@@ -19,6 +19,7 @@ namespace weightlift::app {
 struct PushArguments {
     SceneOptions scene;
     session::PushOptions push;
+    bool has_auto_strategy = false;
     std::string roles, role;  ///< at most one of them
     std::uint64_t iterations = 20, warmup = 2;
     std::chrono::nanoseconds interval{}, duration{};  ///< duration 0: count iterations

@@ -10,6 +10,7 @@
 #include "weightlift/report/report.hpp"
 
 #include "commands.hpp"
+#include "find_results.hpp"
 #include "options.hpp"
 #include "text.hpp"
 
@@ -42,7 +43,7 @@ int run_report(const Arguments& arguments) {
     std::string output, format = "html";
     bool allow_partial = false;
     CLI::App app("results files as one page, or as a table", "weightlift report");
-    app.add_option("files", paths, "results files (.h5)")->required();
+    app.add_option("files", paths, "results files, folders of them, or quoted globs")->required();
     app.add_option("-o,--output", output,
                    "file to write, replaced if it is there (default: standard output)");
     app.add_option("--format", format, "html, markdown or csv")->capture_default_str();
@@ -59,7 +60,10 @@ int run_report(const Arguments& arguments) {
         throw ConfigError("--output FILE is missing: a page is nothing for a terminal");
 
     std::vector<record::RunRecord> runs;
-    for (const std::string& path : paths) runs.push_back(record::read_results(path, allow_partial));
+    const Unfinished unfinished = allow_partial ? Unfinished::Take : Unfinished::LeaveOut;
+    for (const std::string& given : paths)
+        for (const std::string& path : find_results(given, unfinished))
+            runs.push_back(record::read_results(path, allow_partial));
     const std::string text = write(runs);
     if (output.empty())
         std::fputs(text.c_str(), stdout);

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "weightlift/base/hash.hpp"
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/statistics.hpp"
-#include "weightlift/sim/predict.hpp"
+#include "weightlift/sim/strategies.hpp"
 
 #include "cluster_file.hpp"
+#include "prediction_text.hpp"
 #include "termination.hpp"
 
 namespace weightlift::app {
@@ -22,27 +25,60 @@ using session::Verify;
 
 namespace {
 
-void set_floor(record::CaseInfo& info, const PushArguments& a, const Scene& scene,
-               const session::Topology& topology, const session::Roles& roles) {
-    if (a.cluster.empty()) return;
-    // The plan that is pushed: holders on a destination's node come first.
-    plan::PlanOptions options;
-    options.minimum_slice = a.push.minimum_slice;
-    for (const int rank : roles.mpi_rank)
-        options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
-    const plan::Planner planner(scene.model, scene.trainer, scene.rollout, options);
-    const sim::Cluster cluster = load_cluster(a.cluster);
-    const auto prediction =
-        sim::predict(plan::gather_statistics(planner), scene.trainer.world_size(), cluster);
-    info.floor_ns = static_cast<std::uint64_t>(prediction.seconds() * 1e9);
-    // A rank's bytes are held against the rate of what bounds it; memory and uplinks are no rank's.
-    if (prediction.busiest.empty()) return;
-    const sim::PortKind kind = prediction.busiest.front().kind;
-    if (kind == sim::PortKind::Nic)
-        info.line_rate = static_cast<std::uint64_t>(cluster.port_rate);
-    else if (kind == sim::PortKind::NvLink)
-        info.line_rate = static_cast<std::uint64_t>(cluster.nvlink_rate);
-}
+/// What the simulator makes of this case on the cluster that is named.
+class Forecast {
+public:
+    Forecast(const PushArguments& a, const Scene& scene, const session::Topology& topology,
+             const session::Roles& roles)
+        : cluster_(load_cluster(a.cluster)),
+          // The plan that is pushed: holders on a destination's node come first.
+          planner_(scene.model, scene.trainer, scene.rollout, plan_options(a, topology, roles)),
+          statistics_(plan::gather_statistics(planner_)),
+          fabric_(cluster_, planner_.trainers(), planner_.world_size()),
+          stages_(a.push.trainer_stages) {}
+
+    void set_floor(record::CaseInfo& info, plan::Strategy strategy) const {
+        // How many messages the bytes go in is the transport's choice, which may pack rows.
+        const auto flows =
+            flows_by(strategy, planner_, statistics_, fabric_, stages_, sim::Rows::Packed);
+        const sim::Prediction bound = sim::predict_strategy(flows, fabric_, kOrder).bound;
+        info.floor_ns = static_cast<std::uint64_t>(bound.bandwidth_seconds * 1e9);
+        // A rank's bytes are held against the rate of what bounds it; memory and uplinks are no
+        // rank's.
+        if (bound.busiest.empty()) return;
+        const sim::PortKind kind = bound.busiest.front().kind;
+        if (kind == sim::PortKind::Nic)
+            info.line_rate = static_cast<std::uint64_t>(cluster_.port_rate);
+        else if (kind == sim::PortKind::NvLink)
+            info.line_rate = static_cast<std::uint64_t>(cluster_.nvlink_rate);
+    }
+
+    /// The fastest, and a sentence that says why.
+    [[nodiscard]] std::pair<plan::Strategy, std::string> choose() const {
+        auto all = predict_strategies(planner_, statistics_, fabric_, stages_, {kOrder});
+        std::stable_sort(all.begin(), all.end(),
+                         [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+        return {parse_strategy(all.front().name), choice_text(all)};
+    }
+
+private:
+    static constexpr sim::Order kOrder = sim::Order::Rotated;
+
+    static plan::PlanOptions plan_options(const PushArguments& a, const session::Topology& topology,
+                                          const session::Roles& roles) {
+        plan::PlanOptions options;
+        options.minimum_slice = a.push.minimum_slice;
+        for (const int rank : roles.mpi_rank)
+            options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
+        return options;
+    }
+
+    sim::Cluster cluster_;
+    plan::Planner planner_;
+    plan::PlanStatistics statistics_;
+    sim::Fabric fabric_;
+    int stages_;
+};
 
 session::Roles make_roles(const PushArguments& a, const Scene& scene,
                           const mpi::Communicator& world, const mpi::Deadline& deadline) {
@@ -99,13 +135,30 @@ ExitCode run_case(const Stage& stage, const PushArguments& a, const CaseInputs& 
     const auto& [scene, roles] = inputs;
     const session::Agreement& agreement = stage.agreement;
     const mpi::Communicator& world = stage.world();
+    session::PushOptions push = a.push;
+    std::optional<Forecast> forecast;
+    agreement.run("forecast", [&](const mpi::Deadline&) {
+        if (a.cluster.empty() || (world.rank() != 0 && !a.has_auto_strategy)) return;
+        forecast.emplace(a, scene, stage.topology, roles);
+        if (!a.has_auto_strategy) return;
+        const auto [strategy, why] = forecast->choose();
+        push.strategy = strategy;
+        if (world.rank() == 0) fmt::print(stderr, "weightlift: note: --strategy auto: {}\n", why);
+    });
     Session session(agreement, stage.watchdog,
-                    {scene.model, scene.trainer, scene.rollout, stage.topology, roles}, a.push);
+                    {scene.model, scene.trainer, scene.rollout, stage.topology, roles}, push);
     session.setup();
     auto description = session.describe();
+    if (description.staging > 0) {
+        const std::string text =
+            fmt::format("{} on the rank with the most, limit {}", human_bytes(description.staging),
+                        human_bytes(push.staging_limit));
+        fmt::print(stderr, "weightlift: note: staging: {}\n", text);
+        description.events.push_back({"", "staging", text, 0});
+    }
     agreement.run("results file", [&](const mpi::Deadline&) {
         description.info.options = options_json(a);
-        if (world.rank() == 0) set_floor(description.info, a, scene, stage.topology, roles);
+        if (forecast && world.rank() == 0) forecast->set_floor(description.info, push.strategy);
         observer.begin(std::move(description));
     });
     if (a.has_reference) observer.reference(session.reference_copy_ns());

@@ -1,6 +1,7 @@
 // weightlift sweep: many cases under one launch. All ranks run this; rank 0 prints and records.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
@@ -28,17 +29,53 @@ using session::Agreement;
 using session::Topology;
 using sweep::Case;
 using sweep::Cast;
+using sweep::Hosts;
 
 /// Puts the name of the job before what is wrong with it.
-std::vector<Case> read_cases(const std::string& path, sweep::Job& job,
-                             std::optional<int> launched) {
+std::vector<Case> read_cases(const std::string& path, sweep::Job& job, std::optional<int> launched,
+                             const Hosts& hosts) {
     const std::string text = read_text(path);
     try {
         job = sweep::parse_job(text);
-        return sweep::make_cases(job, launched);
+        return sweep::make_cases(job, launched, hosts);
     } catch (const ConfigError& error) {
         throw ConfigError(fmt::format("{}: {}", path, error.what()));
     }
+}
+
+/// Collective. The same on all ranks, which must come to the same cases.
+Hosts find_hosts(const mpi::Communicator& world, const Topology& topology,
+                 const mpi::Deadline& deadline) {
+    const auto available = world.gather(memory::available_host_memory(), deadline, "memory");
+    Hosts hosts(topology.node_size.size());
+    for (std::size_t r = 0; r < topology.node.size(); ++r) {
+        sweep::Host& host = hosts[static_cast<std::size_t>(topology.node[r])];
+        if (host.ranks.empty()) host.name = topology.hosts[r];
+        // A rank may be in a group of its own that is limited further.
+        if (world.rank() == 0)
+            host.memory = host.ranks.empty() ? available[r] : std::min(host.memory, available[r]);
+        host.ranks.push_back(static_cast<int>(r));
+    }
+    mpi::Bytestring bytes(hosts.size() * sizeof(Bytes));
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        std::memcpy(&bytes[h * sizeof(Bytes)], &hosts[h].memory, sizeof(Bytes));
+    world.broadcast(bytes, deadline, "memory");
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        std::memcpy(&hosts[h].memory, &bytes[h * sizeof(Bytes)], sizeof(Bytes));
+    return hosts;
+}
+
+/// --hosts N: like this one, with equal blocks of the ranks.
+Hosts hosts_like_this(int hosts, int ranks) {
+    const int block = (ranks + hosts - 1) / hosts;
+    Hosts out(static_cast<std::size_t>(hosts));
+    for (int h = 0; h < hosts; ++h) {
+        out[static_cast<std::size_t>(h)] = {
+            fmt::format("{} of {}", h + 1, hosts), {}, memory::available_host_memory()};
+        for (int r = h * block; r < std::min(ranks, (h + 1) * block); ++r)
+            out[static_cast<std::size_t>(h)].ranks.push_back(r);
+    }
+    return out;
 }
 
 /// Writes what a case says where the sweep's results go, and keeps the others awake.
@@ -126,8 +163,9 @@ int sweep_agreed(const Agreement& first, const Topology& topology, mpi::Watchdog
     sweep::Job job;
     std::vector<Case> cases;
     std::uint64_t digest = 0;
+    const Hosts hosts = find_hosts(world, topology, mpi::Deadline(first.timeout()));
     first.run("job", [&](const mpi::Deadline&) {
-        cases = read_cases(options.path, job, world.size());
+        cases = read_cases(options.path, job, world.size(), hosts);
         bool can_run = false;
         for (const Case& one : cases) {
             can_run = can_run || one.can_run();
@@ -194,7 +232,9 @@ int run_sweep(const Arguments& arguments, int* argc, char*** argv) {
         if (parse_sweep(arguments, options) == Parsed::HelpShown) return 0;
         if (options.is_dry && mpi::launcher_world_size() <= 1) {
             sweep::Job job;
-            const auto cases = read_cases(options.path, job, options.ranks);
+            const Hosts hosts =
+                options.hosts ? hosts_like_this(*options.hosts, *options.ranks) : Hosts{};
+            const auto cases = read_cases(options.path, job, options.ranks, hosts);
             sweep::print_cases(cases, options.ranks, options.as_json);
             return 0;
         }

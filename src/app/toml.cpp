@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -56,6 +58,19 @@ std::string plain_toml(std::string_view toml) {
     finish_line();
     if (depth > 0) refuse("a list does not end");
     return text;
+}
+
+std::vector<CLI::ConfigItem> read_toml(std::string_view toml) {
+    std::istringstream plain(plain_toml(toml));
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML().from_config(plain);
+    // Nothing follows the last comma of a list.
+    for (CLI::ConfigItem& item : items)
+        if (item.inputs.size() > 1 && item.inputs.back().empty()) item.inputs.pop_back();
+    return items;
+}
+
+std::vector<CLI::ConfigItem> TomlFormat::from_config(std::istream& input) const {
+    return read_toml(std::string(std::istreambuf_iterator<char>(input), {}));
 }
 
 }  // namespace weightlift::app

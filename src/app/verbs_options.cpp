@@ -98,7 +98,10 @@ std::function<void()> add_verbs_options(CLI::App& app, VerbsOptions& out) {
     add("--chunk", texts->chunk, "most bytes of a work request");
     add("--depth", texts->depth, "work requests outstanding per queue pair");
     add("--rows", texts->rows, "short rows: direct, gather, pack, unpack, or auto (measured)");
-    add("--staging-limit", texts->staging, "most memory for packed and unpacked rows");
+    add("--staging-limit", texts->staging,
+        "most memory a rank for packed and unpacked rows; and, whatever the transport, for "
+        "strategies "
+        "that stage");
     add("--reg", texts->registration, "GPU memory: dmabuf, peermem, or auto");
     add("--region-bytes", texts->region, "most bytes of a memory region (default: the device's)");
     add("--relaxed-ordering", texts->relaxed, "on, off");

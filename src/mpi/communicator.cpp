@@ -45,6 +45,8 @@ Communicator::Communicator(Communicator&& other) noexcept
       size_(other.size_),
       idle_(std::move(other.idle_)),
       label_(std::move(other.label_)),
+      stop_(std::move(other.stop_)),
+      told_(other.told_),
       lost_(other.lost_),
       heard_(other.heard_) {}
 
@@ -56,6 +58,8 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
         size_ = other.size_;
         idle_ = std::move(other.idle_);
         label_ = std::move(other.label_);
+        stop_ = std::move(other.stop_);
+        told_ = other.told_;
         lost_ = other.lost_;
         heard_ = other.heard_;
     }
@@ -77,6 +81,7 @@ Communicator Communicator::create_group(std::span<const int> ranks, int tag) con
                     "create_group: " + label(rank_) + " is not in the group it creates");
     Communicator group(comm);
     group.idle_ = idle_;
+    group.stop_ = stop_;
     if (label_)
         group.label_ = [parent = label_, of = std::vector<int>(ranks.begin(), ranks.end())](int r) {
             return parent(of.at(static_cast<std::size_t>(r)));
@@ -106,6 +111,12 @@ void Communicator::answer_roll_call() const {
     }
 }
 
+std::optional<Error> Communicator::told_to_stop() const {
+    std::optional<Error> why = stop_ ? stop_() : std::nullopt;
+    if (why && !told_) told_ = Clock::now();
+    return why;
+}
+
 void Communicator::listen() const {
     answer_roll_call();
     const auto now = Clock::now();
@@ -115,10 +126,18 @@ void Communicator::listen() const {
     int is_alarm = 0;
     MPI_Status status;
     check(MPI_Iprobe(MPI_ANY_SOURCE, kAlarmTag, comm_, &is_alarm, &status), "MPI_Iprobe");
-    if (is_alarm == 0) return;
-    check(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kAlarmTag, comm_, MPI_STATUS_IGNORE),
-          "MPI_Recv of an alarm");
-    throw AlarmError(ExitCode::Transport, label(status.MPI_SOURCE) + " has failed");
+    if (is_alarm != 0) {
+        check(
+            MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kAlarmTag, comm_, MPI_STATUS_IGNORE),
+            "MPI_Recv of an alarm");
+        throw AlarmError(ExitCode::Transport, label(status.MPI_SOURCE) + " has failed");
+    }
+    const std::optional<Error> stop = told_to_stop();
+    // Launchers tell all ranks at once: the first speaks for the others, or each would tell each.
+    const std::chrono::milliseconds turn(std::min(rank_, 500));
+    if (!stop || now < *told_ + turn) return;
+    raise_alarm();
+    throw Error(*stop);
 }
 
 void Communicator::raise_alarm() const {

@@ -16,6 +16,8 @@ void Communicator::poll(const Deadline& deadline, const char* phase, Done done, 
         if (idle_) idle_();
         answer_roll_call();
         if (deadline.passed()) expire(deadline, phase, event());
+        if (told_to_stop() && Clock::now() > *told_ + kLeave)
+            expire(Deadline(kLeave), phase, event());
         ::sched_yield();
     }
 }

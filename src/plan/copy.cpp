@@ -45,22 +45,22 @@ bool merge_into(Copy& last, const Copy& next) {
 
 }  // namespace
 
+void append_copy(std::vector<Copy>& copies, Copy copy) {
+    if (copy.rows == 1 || (copy.src_pitch == copy.row_bytes && copy.dst_pitch == copy.row_bytes)) {
+        copy.row_bytes *= copy.rows;
+        copy.rows = 1;
+        copy.src_pitch = copy.dst_pitch = copy.row_bytes;
+    }
+    if (copies.empty() || !merge_into(copies.back(), copy)) copies.push_back(copy);
+}
+
 std::vector<Copy> merge_transfers(std::span<const Transfer> transfers, std::uint32_t destination,
                                   const ArenaMap& src, const ArenaMap& dst) {
     std::vector<Copy> copies;
-    for (const Transfer& t : transfers) {
-        Copy copy{destination, src.offset_of(t.src.parameter) + t.src.offset,
-                  t.src.pitch, dst.offset_of(t.dst.parameter) + t.dst.offset,
-                  t.dst.pitch, t.rows,
-                  t.row_bytes};
-        if (copy.rows == 1 ||
-            (copy.src_pitch == copy.row_bytes && copy.dst_pitch == copy.row_bytes)) {
-            copy.row_bytes *= copy.rows;
-            copy.rows = 1;
-            copy.src_pitch = copy.dst_pitch = copy.row_bytes;
-        }
-        if (copies.empty() || !merge_into(copies.back(), copy)) copies.push_back(copy);
-    }
+    for (const Transfer& t : transfers)
+        append_copy(copies, {destination, src.offset_of(t.src.parameter) + t.src.offset,
+                             t.src.pitch, dst.offset_of(t.dst.parameter) + t.dst.offset,
+                             t.dst.pitch, t.rows, t.row_bytes});
     return copies;
 }
 

@@ -315,6 +315,10 @@ std::vector<Transfer> Planner::received_by(Rank plan_rank) const {
 }
 
 std::vector<Transfer> Planner::sent_by(Rank plan_rank) const {
+    return sent_by(plan_rank, [](ParameterIndex, Rank) { return true; });
+}
+
+std::vector<Transfer> Planner::sent_by(Rank plan_rank, const Wanted& wanted) const {
     std::vector<Transfer> transfers;
     if (plan_rank >= trainers()) return transfers;
     const State& s = *state_;
@@ -336,8 +340,9 @@ std::vector<Transfer> Planner::sent_by(Rank plan_rank) const {
     std::vector<Slice> scratch;
     for (const std::uint32_t c : cells)
         for (const Rank rank : s.rollout.rank_set(s.rollout.parameter(s.cells[c].parameter).ranks))
-            s.visit_slices(s.cells[c], rank, plan_rank, scratch,
-                           [&](const Transfer& transfer) { transfers.push_back(transfer); });
+            if (wanted(s.cells[c].parameter, trainers() + rank))
+                s.visit_slices(s.cells[c], rank, plan_rank, scratch,
+                               [&](const Transfer& transfer) { transfers.push_back(transfer); });
     // Cells were visited in plan order, so a stable sort keeps plan order within a destination.
     std::stable_sort(transfers.begin(), transfers.end(),
                      [](const Transfer& a, const Transfer& b) { return a.dst.rank < b.dst.rank; });

@@ -15,7 +15,8 @@ namespace weightlift::session {
 namespace {
 
 struct RankTotals {
-    Bytes sent = 0, received = 0, wire = 0, weights = 0;
+    Bytes payload = 0, weights = 0, staging = 0;
+    Bytes sent = 0, received = 0;  ///< to and from other ranks
     std::uint64_t transfers = 0, copies = 0;
     std::array<std::uint64_t, record::kSetupPhases> setup{};
 };
@@ -86,13 +87,15 @@ Session::Description Session::describe() const {
     std::vector<Traffic> traffic;
     for (std::size_t l = 0; l < s.lanes.size(); ++l)
         for (const auto& link : s.lanes[l].links.destinations) {
-            mine.sent += link.bytes;
-            if (link.rank != s.rank) mine.wire += link.bytes;
+            if (link.rank != s.rank) mine.sent += link.bytes;
             traffic.push_back(
                 {s.plan_rank, s.plan_of(link.rank), static_cast<std::uint32_t>(l), 0, link.bytes});
         }
-    for (const auto& [peer, bytes] : s.bytes_from) mine.received += bytes;
+    for (const auto& [peer, bytes] : s.bytes_from)
+        if (peer != s.rank) mine.received += bytes;
+    mine.payload = s.payload;
     mine.weights = s.store.bytes();
+    mine.staging = s.staging;
     mine.transfers = s.transfers;
     mine.copies = s.copies;
     mine.setup = s.setup_ns;
@@ -108,8 +111,9 @@ Session::Description Session::describe() const {
     record::CaseInfo& info = out.info;
     for (std::size_t r = 0; r < totals.size(); ++r) {
         const RankTotals& t = totals[r];
-        info.bytes += t.received;
-        info.wire_bytes += t.wire;
+        info.bytes += t.payload;
+        out.staging = std::max(out.staging, t.staging);
+        info.wire_bytes += t.sent;
         info.port_bytes = std::max({info.port_bytes, t.sent, t.received});
         info.transfers += t.transfers;
         info.copies += t.copies;
@@ -151,7 +155,7 @@ Session::Description Session::describe() const {
     info.model = s.inputs.model.name();
     info.trainer = s.inputs.trainer.description();
     info.rollout = s.inputs.rollout.description();
-    info.strategy = s.options.strategy;
+    info.strategy = plan::to_string(s.options.strategy);
     info.transport = fmt::format("{}", fmt::join(used, "+"));
     info.verify = to_string(s.options.verify);
     info.memory = memory::to_string(s.options.memory);

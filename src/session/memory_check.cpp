@@ -38,17 +38,6 @@ void Session::State::choose_gpu() {
         options.gpu.value_or(cuda::choose_device(local_rank, visible)))];
 }
 
-void Session::State::count_ranks_on_gpu(const mpi::Deadline& deadline) {
-    if (options.memory != memory::MemoryKind::Cuda) return;
-    const auto uuids = world().gather(fixed_uuid(*gpu), deadline, "choice of GPUs");
-    mpi::Bytestring counts;
-    for (const auto& uuid : uuids)
-        counts.push_back(static_cast<std::byte>(
-            std::min<std::ptrdiff_t>(255, std::count(uuids.begin(), uuids.end(), uuid))));
-    world().broadcast(counts, deadline, "choice of GPUs");
-    ranks_on_gpu = std::to_integer<int>(counts.at(static_cast<std::size_t>(rank)));
-}
-
 memory::ArenaOptions Session::State::arena_options() const {
     return {{.device = gpu ? gpu->ordinal : 0, .method = options.device_memory}};
 }
@@ -88,7 +77,7 @@ void Session::State::check_memory(const mpi::Deadline& deadline) const {
         Bytes bytes, available;
     };
     // What transports need besides is host memory, whatever the weights are in.
-    Bytes bytes = options.memory == memory::MemoryKind::Host ? store.bytes() : 0;
+    Bytes bytes = options.memory == memory::MemoryKind::Host ? arena_bytes() : 0;
     for (const Lane& lane : lanes)
         bytes = checked_add(bytes, lane.transport->scratch_bytes(lane.links), "memory of a rank");
     const auto needs =
@@ -107,12 +96,12 @@ void Session::State::check_memory(const mpi::Deadline& deadline) const {
     }
     for (const Node& node : nodes)
         if (node.first >= 0 && node.bytes > node.available)
-            throw ConfigError(
-                fmt::format("host {}: its {} ranks need {} for weights, but only {} of memory is "
-                            "available there "
-                            "(fewer --layers, or more hosts)",
-                            inputs.topology.hosts[static_cast<std::size_t>(node.first)], node.ranks,
-                            human_bytes(node.bytes), human_bytes(node.available)));
+            throw ConfigError(fmt::format(
+                "host {}: its {} ranks need {} for weights and staging, but only {} of memory is "
+                "available there "
+                "(fewer --layers, or more hosts)",
+                inputs.topology.hosts[static_cast<std::size_t>(node.first)], node.ranks,
+                human_bytes(node.bytes), human_bytes(node.available)));
 }
 
 void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
@@ -123,7 +112,7 @@ void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
     };
     Need mine;
     mine.uuid = fixed_uuid(*gpu);
-    mine.bytes = store.bytes();
+    mine.bytes = arena_bytes();
     for (const Lane& lane : lanes)
         mine.bytes = checked_add(mine.bytes, lane.transport->device_scratch_bytes(lane.links),
                                  "GPU memory of a rank");
@@ -144,7 +133,8 @@ void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
     for (const auto& [uuid, one] : gpus)
         if (one.bytes > one.free)
             throw ConfigError(fmt::format(
-                "host {}: {} has {} free, but its {} ranks need {} for weights, {} of them rank {} "
+                "host {}: {} has {} free, but its {} ranks need {} for weights and staging, {} of "
+                "them rank {} "
                 "(fewer --layers, or more GPUs)",
                 inputs.topology.hosts[static_cast<std::size_t>(one.first)], uuid,
                 human_bytes(one.free), one.ranks, human_bytes(one.bytes),

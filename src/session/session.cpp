@@ -63,9 +63,11 @@ template <class Posted>
 void Session::State::run_lanes(std::uint64_t version, const mpi::Deadline& deadline,
                                bool is_crowded, Posted posted) try {
     for (Lane& lane : lanes) lane.push->start(version, epoch);
+    if (held) held->start();
     posted();
     std::uint64_t idle = 0;
     const auto all_done = [&] {
+        if (held) held->allow();
         bool done = true;
         for (Lane& lane : lanes) done = lane.push->test() && done;
         return done;
@@ -73,7 +75,7 @@ void Session::State::run_lanes(std::uint64_t version, const mpi::Deadline& deadl
     while (!all_done()) {
         world().listen();
         if (deadline.passed()) world().expire(deadline, "push", waited_for());
-        if (is_crowded && !is_trainer && ++idle > 64)
+        if (is_crowded && copies == 0 && ++idle > 64)
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         else
             sched_yield();

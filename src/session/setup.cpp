@@ -1,32 +1,15 @@
 // Setting a session up: plan, memory, keys, addresses. Nothing here is timed as part of a push.
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include "weightlift/session/key_exchange.hpp"
 
 #include "state.hpp"
 
 namespace weightlift::session {
 
-using layout::ParameterIndex;
-using plan::ArenaMap;
 using plan::Transfer;
-
-namespace {
-
-constexpr int kKeyTag = 73;
-
-std::vector<ParameterIndex> written_parameters(std::span<const Transfer> transfers) {
-    std::vector<ParameterIndex> parameters;
-    for (const Transfer& t : transfers) parameters.push_back(t.dst.parameter);
-    std::sort(parameters.begin(), parameters.end());
-    parameters.erase(std::unique(parameters.begin(), parameters.end()), parameters.end());
-    return parameters;
-}
-
-}  // namespace
 
 Session::State::State(const Agreement& a, mpi::Watchdog& w, const SessionInputs& i, PushOptions o)
     : agreement(a),
@@ -45,12 +28,46 @@ void Session::State::make_plan() {
     for (const int mpi : inputs.roles.mpi_rank) plan_options.node.push_back(node_of(mpi));
     const plan::Planner planner(inputs.model, inputs.trainer, inputs.rollout,
                                 std::move(plan_options));
-    sent = planner.sent_by(plan_rank);
     received = planner.received_by(plan_rank);
+    for (const Transfer& t : received) payload += t.bytes();
+    if (has_steps()) {
+        received = {};
+        plan_steps(planner);
+        return;
+    }
+    sent = planner.sent_by(plan_rank);
     transfers = received.size();
-    digest = planner.digest(is_trainer ? sent : received);
+    sent_digest = planner.digest(sent);
+    received_digest = planner.digest(received);
     for (const Transfer& t : sent) bytes_to[mpi_rank(t.dst.rank)] += t.bytes();
     for (const Transfer& t : received) bytes_from[mpi_rank(t.src.rank)] += t.bytes();
+}
+
+void Session::State::plan_steps(const plan::Planner& planner) {
+    plan::StepOptions step_options;
+    step_options.staging_limit = options.staging_limit;
+    step_options.stages = options.trainer_stages;
+    for (const int mpi : inputs.roles.mpi_rank) step_options.node.push_back(node_of(mpi));
+    const plan::StepPlanner stepper(planner, options.strategy, std::move(step_options));
+    steps = stepper.part_of(plan_rank);
+    staging = steps.staging;
+    sent_digest = plan::StepPlanner::digest(steps.sent);
+    received_digest = plan::StepPlanner::digest(steps.received);
+    for (const plan::StepSegment& s : steps.sent) bytes_to[mpi_rank(s.dst)] += s.bytes();
+    for (const plan::StepSegment& s : steps.received) {
+        bytes_from[mpi_rank(s.src)] += s.bytes();
+        transfers += s.copies.size();
+    }
+}
+
+void Session::State::check_digest(const mpi::Deadline& deadline) {
+    const std::uint64_t by_senders = world().sum(sent_digest, deadline, "plan digest");
+    const std::uint64_t by_receivers = world().sum(received_digest, deadline, "plan digest");
+    if (by_senders != by_receivers)
+        throw Error(ExitCode::Internal,
+                    fmt::format("senders' plan digest {:016x} differs from receivers' {:016x}",
+                                by_senders, by_receivers));
+    digest = by_senders;
 }
 
 void Session::State::open_lanes() {
@@ -78,6 +95,13 @@ void Session::State::open_lanes() {
     for (const auto& [peer, bytes] : bytes_from)
         lane_of(transport_for(peer, rank)).links.sources.push_back({peer, bytes});
 
+    if (has_steps()) {
+        // Anyone may write to anyone.
+        std::vector<int> all(inputs.roles.mpi_rank.size());
+        std::iota(all.begin(), all.end(), 0);
+        for (Lane& lane : lanes) lane.links.engine_groups = {all};
+        return;
+    }
     // For backends with windows: all trainers and one engine each, only where this rank takes part.
     const auto begins = inputs.rollout.engine_begins();
     const Rank trainers = inputs.roles.trainers;
@@ -91,63 +115,6 @@ void Session::State::open_lanes() {
         std::sort(group.begin(), group.end());
         for (Lane& lane : lanes) lane.links.engine_groups.push_back(group);
     }
-}
-
-void Session::State::exchange_and_bind(const mpi::Deadline& deadline) {
-    // Rollouts tell each of their trainers what it is going to write to. Trainers know what to
-    // expect.
-    std::map<int, mpi::Bytestring> outgoing;
-    std::vector<int> expected;
-    for (const auto& [peer, bytes] : bytes_to) expected.push_back(peer);
-    if (!is_trainer) {
-        std::map<int, std::vector<Transfer>> by_source;
-        for (const Transfer& t : received) by_source[mpi_rank(t.src.rank)].push_back(t);
-        for (const auto& [peer, list] : by_source) {
-            KeyTable told{store.bytes(), {}, {}};
-            for (const Lane& lane : lanes)
-                if (lane.name == transport_for(peer, rank)) told.key = lane.key;
-            for (const ParameterIndex p : written_parameters(list))
-                told.parameters.push_back(make_entry(inputs.rollout, store.map(), p));
-            outgoing.emplace(peer, serialize(told));
-        }
-    }
-    const auto tables = world().exchange(outgoing, expected, kKeyTag, deadline, "key exchange");
-
-    std::map<std::string, std::vector<std::vector<plan::Copy>>> copies_of;
-    plan::for_each_pair(sent, [&](std::span<const Transfer> list) {
-        const Rank rollout_rank = list.front().dst.rank - inputs.roles.trainers;
-        const int peer = mpi_rank(list.front().dst.rank);
-        const KeyTable told = deserialize(tables.at(peer));
-        const ArenaMap map(inputs.rollout, rollout_rank);
-        std::vector<ParameterEntry> wanted;
-        for (const ParameterIndex p : written_parameters(list))
-            wanted.push_back(make_entry(inputs.rollout, map, p));
-        check_parameters(wanted, told.parameters, agreement.label(peer));
-        for (Lane& lane : lanes) {
-            if (lane.name != transport_for(rank, peer)) continue;
-            const auto index = static_cast<std::uint32_t>(lane.plan.destinations.size());
-            lane.plan.destinations.push_back({peer, told.region_bytes, told.key});
-            copies_of[lane.name].push_back(plan::merge_transfers(list, index, store.map(), map));
-        }
-    });
-    for (Lane& lane : lanes) {
-        lane.plan.window = options.window;
-        for (const auto& link : lane.links.sources) lane.plan.sources.push_back(link.rank);
-        auto& lists = copies_of[lane.name];
-        if (lists.empty()) continue;
-        if (options.order == Order::Rotated) {
-            const auto first = plan::first_destination(
-                static_cast<std::uint64_t>(plan_rank),
-                static_cast<std::uint64_t>(inputs.roles.trainers), lists.size());
-            lane.plan.copies = plan::rotate_copies(lists, first, plan::kRotationChunk);
-        } else {
-            for (auto& list : lists)
-                lane.plan.copies.insert(lane.plan.copies.end(), list.begin(), list.end());
-        }
-        copies += lane.plan.copies.size();
-    }
-    sent = {};
-    received = {};
 }
 
 void Session::State::connect() {
@@ -165,19 +132,8 @@ void Session::setup() {
     };
     using record::SetupPhase;
     timed(SetupPhase::Plan, "plan", [&](const mpi::Deadline&) { s.make_plan(); });
-    s.agreement.run("plan digest", [&](const mpi::Deadline& deadline) {
-        const std::uint64_t by_senders =
-            s.world().sum(s.is_trainer ? s.digest : 0, deadline, "plan digest");
-        const std::uint64_t by_receivers =
-            s.world().sum(s.is_trainer ? 0 : s.digest, deadline, "plan digest");
-        if (by_senders != by_receivers)
-            throw Error(ExitCode::Internal,
-                        fmt::format("senders' plan digest {:016x} differs from receivers' {:016x}",
-                                    by_senders, by_receivers));
-        s.digest = by_senders;
-    });
+    s.agreement.run("plan digest", [&](const mpi::Deadline& d) { s.check_digest(d); });
     s.agreement.run("choice of GPUs", [&](const mpi::Deadline&) { s.choose_gpu(); });
-    s.agreement.run("choice of GPUs", [&](const mpi::Deadline& d) { s.count_ranks_on_gpu(d); });
     s.agreement.run("choice of transports", [&](const mpi::Deadline& d) {
         s.find_usable(d);
         s.try_reach(d);
@@ -188,8 +144,9 @@ void Session::setup() {
         s.check_memory(d);
         s.check_gpu_memory(d);
     });
-    timed(SetupPhase::Allocate, "allocate",
-          [&](const mpi::Deadline&) { s.store.allocate(s.options.memory, s.arena_options()); });
+    timed(SetupPhase::Allocate, "allocate", [&](const mpi::Deadline&) {
+        s.store.allocate(s.options.memory, s.arena_options(), s.staging);
+    });
     timed(SetupPhase::Register, "register", [&](const mpi::Deadline&) {
         for (Lane& lane : s.lanes) lane.key = lane.transport->register_memory(s.store.arena());
     });
@@ -207,11 +164,17 @@ void Session::setup() {
         for (Lane& lane : s.lanes) {
             auto& copies = lane.plan.copies;
             const auto leave_out = std::min<std::uint64_t>(drop, copies.size());
-            copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(leave_out));
+            // Segments end at numbers of copies.
+            if (s.has_steps())
+                for (std::uint64_t i = 0; i < leave_out; ++i) copies[i].rows = 0;
+            else
+                copies.erase(copies.begin(),
+                             copies.begin() + static_cast<std::ptrdiff_t>(leave_out));
             drop -= leave_out;
             for (const plan::Copy& copy : copies) lane.planned_bytes += copy.bytes();
             lane.push = lane.transport->prepare(std::exchange(lane.plan, {}));
         }
+        if (s.has_steps()) s.hold_segments();
     });
     if (s.options.verify != Verify::None)
         s.table =

@@ -10,11 +10,15 @@
 #include "weightlift/cuda/device.hpp"
 #include "weightlift/plan/copy.hpp"
 #include "weightlift/plan/planner.hpp"
+#include "weightlift/plan/steps.hpp"
 #include "weightlift/session/fingerprints.hpp"
+#include "weightlift/session/key_exchange.hpp"
 #include "weightlift/session/session.hpp"
 #include "weightlift/session/weight_store.hpp"
 #include "weightlift/transport/registry.hpp"
 #include "weightlift/transport/transport.hpp"
+
+#include "held_segments.hpp"
 
 namespace weightlift::session {
 
@@ -40,15 +44,19 @@ struct Session::State {
     bool is_trainer;
     WeightStore store;
     std::optional<cuda::Device> gpu;  ///< where memory is cuda, once chosen
-    int ranks_on_gpu = 1;
     record::SetupTimes setup_ns{};
 
-    std::uint64_t digest = 0;
-    std::uint64_t transfers = 0;                 ///< received here
-    std::uint64_t copies = 0;                    ///< sent from here
-    std::vector<plan::Transfer> sent, received;  ///< dropped once bound
-    std::map<int, Bytes> bytes_to, bytes_from;   ///< by MPI rank
-    std::vector<std::string> usable;             ///< transports for `auto`, the preferred first
+    std::uint64_t digest = 0;                            ///< of the whole plan
+    std::uint64_t sent_digest = 0, received_digest = 0;  ///< of this rank's part
+    std::uint64_t transfers = 0;                         ///< received here
+    std::uint64_t copies = 0;                            ///< sent from here
+    std::vector<plan::Transfer> sent, received;          ///< of `direct`; dropped once bound
+    plan::StepPart steps;                                ///< of the other strategies
+    std::optional<HeldSegments> held;                    ///< of these
+    Bytes staging = 0;                                   ///< of this rank
+    Bytes payload = 0;                                   ///< of this rank, where it is a rollout
+    std::map<int, Bytes> bytes_to, bytes_from;           ///< by MPI rank
+    std::vector<std::string> usable;  ///< transports for `auto`, the preferred first
     std::set<std::pair<std::string, int>> unreached;  ///< transport, peer: tried in vain
     std::set<std::string> leaves_gaps;                ///< transports with such pairs on any rank
     std::string passed_over;  ///< why one is not among them, where this rank is the cause
@@ -75,13 +83,19 @@ struct Session::State {
     /// Which backend serves this pair. Pure: both ends agree.
     [[nodiscard]] std::string_view transport_for(int src, int dst) const;
 
+    [[nodiscard]] bool has_steps() const { return options.strategy != plan::Strategy::Direct; }
+    [[nodiscard]] Bytes arena_bytes() const {
+        return checked_add(store.bytes(), staging, "bytes of a rank");
+    }
+
     void make_plan();
+    void plan_steps(const plan::Planner& planner);
+    void check_digest(const mpi::Deadline& deadline);
     /// Whether a transport moves memory of the kind in use.
     [[nodiscard]] bool moves_memory(const transport::Capabilities& c) const {
         return options.memory == memory::MemoryKind::Cuda ? c.cuda_memory : c.host_memory;
     }
     void choose_gpu();
-    void count_ranks_on_gpu(const mpi::Deadline& deadline);
     void check_one_rank_per_gpu(const mpi::Deadline& deadline) const;
     void check_memory(const mpi::Deadline& deadline) const;
     void check_gpu_memory(const mpi::Deadline& deadline) const;
@@ -92,6 +106,10 @@ struct Session::State {
     [[nodiscard]] std::vector<std::string> opened_transports() const;
     void open_lanes();
     void exchange_and_bind(const mpi::Deadline& deadline);
+    void bind_transfers(const std::map<int, KeyTable>& told);
+    void bind_steps(const std::map<int, KeyTable>& told);
+    [[nodiscard]] Lane& lane_to(int peer);
+    void hold_segments();
     void connect();
     [[nodiscard]] std::string waited_for() const;
     /// Starts this push on all lanes and waits for it; `posted` is called between.

@@ -33,10 +33,9 @@ transport::Context Session::State::transport_context() const {
             .max_message = 0,
             .local_rank = inputs.topology.local_rank[me],
             .local_size = inputs.topology.node_size[static_cast<std::size_t>(node_of(rank))],
-            .is_written_to = !is_trainer,
+            .is_written_to = !bytes_from.empty(),
             .verbs = std::move(verbs),
-            .cuda = arena_options().cuda,
-            .ranks_on_gpu = ranks_on_gpu};
+            .cuda = arena_options().cuda};
 }
 
 /// For `auto`: what every rank can use, by order of preference.

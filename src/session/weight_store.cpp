@@ -19,8 +19,10 @@ WeightStore::WeightStore(const model::ModelSpec& model, const layout::Layout& la
     }
 }
 
-void WeightStore::allocate(memory::MemoryKind kind, const memory::ArenaOptions& options) {
-    arena_ = memory::make_arena(kind, map_.bytes(), options);
+void WeightStore::allocate(memory::MemoryKind kind, const memory::ArenaOptions& options,
+                           Bytes staging) {
+    arena_ =
+        memory::make_arena(kind, checked_add(map_.bytes(), staging, "bytes of a rank"), options);
 }
 
 layout::ParameterIndex WeightStore::parameter_at(Bytes offset) const {

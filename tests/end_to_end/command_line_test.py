@@ -86,7 +86,7 @@ class CommandLine(unittest.TestCase):
         result = self.push(*SCENE, *SHORT, "--quiet")
         self.assertEqual((result.out, result.err), ("", ""))
 
-    def cluster(self, gbytes_per_second):
+    def cluster(self, gbytes_per_second, messages_per_second="1e12"):
         path = os.path.join(self.folder, "cluster.toml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"""# one port a rank
@@ -94,7 +94,7 @@ name = "ours"
 ranks_per_node = 1
 ports_per_node = 1
 port_gbytes_per_s = {gbytes_per_second}
-port_messages_per_s = 1e12
+port_messages_per_s = {messages_per_second}
 nvlink_domain_ranks = 1
 nvlink_gbytes_per_s = {gbytes_per_second}
 """)
@@ -112,6 +112,13 @@ nvlink_gbytes_per_s = {gbytes_per_second}
         said, = result.sentences
         self.assertIn("less than 0.95 of the floor", said)
         self.assertEqual(self.show("--json").json()["status"], "failed")
+
+    def test_message_rate_is_no_floor_since_rows_may_be_packed(self):
+        rates = self.cluster(1000000, messages_per_second=1)
+        plan = launch.run("plan", *SCENE, "--cluster", rates)
+        self.assertRegex(plan.out, r"by bandwidth, \d{4,} ms by message rate")
+        case, = self.push(*SCENE, *SHORT, "--cluster", rates, "--json").json()["cases"]
+        self.assertLess(case["floor_ns"], case["min_ns"])
 
     def test_unchecked_is_not_zero(self):
         row = self.push(*SCENE, *SHORT, "--verify", "none").out.splitlines()[2].split()
@@ -167,6 +174,15 @@ nvlink_gbytes_per_s = {gbytes_per_second}
                        'rollout = ["tp=1", "tp=1"]\niterations = 7\nwarmup = 0\nverify = "full"\n')
         case, = self.push("--config", job, "--iterations", "3", "--json").json()["cases"]
         self.assertEqual((case["iterations"], case["verify"]), (3, "full"))
+
+    def test_job_file_is_read_as_a_sweep_reads_it(self):
+        job = os.path.join(self.folder, "lines.toml")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write('model = "tiny-deepseek"   # shipped\nlayers = 1\ntrainer = "tp=1"\n'
+                       'rollout = [\n    "tp=1",  # the first group\n    # and\n\n    "tp=2",\n]\n')
+        planned = launch.run("plan", "--config", job, "--format", "json")
+        self.assertEqual(planned.code, 0, planned)
+        self.assertEqual((planned.json()["rollout"]["world_size"], planned.json()["rollout"]["engines"]), (3, 2))
 
 
 if __name__ == "__main__":

@@ -167,6 +167,37 @@ class Fault(unittest.TestCase):
                 self.assertEqual([int(row[1]) for row in rows], list(range(1, kept + 3)))
                 os.remove(self.output + ".part")
 
+    @unittest.skipUnless(is_open_mpi, "finds ranks by Open MPI's variables")
+    def test_a_signal_ends_a_push_that_is_under_way(self):
+        # Rank 1 is asleep within the push; the others wait for it, or for what it will bring.
+        for name, sent, told, delay, limit, words in (
+                ("one rank is told", signal.SIGTERM, [2], 4, 15, r"rank 2 .* in push: SIGTERM"),
+                ("all are told", signal.SIGTERM, [0, 1, 2], 4, 15, r"rank \d .* in push: SIGTERM"),
+                ("interrupted", signal.SIGINT, [0, 1, 2], 4, 15, r"rank \d .* in push: SIGINT"),
+                ("one is stuck", signal.SIGTERM, [0, 1, 2], 50, 20, r"SIGTERM.*; no answer from rank 1 ")):
+            with self.subTest(name):
+                line = launch.command(
+                    3, "push", "--model", "tiny-deepseek", "--layers", "1", "--trainer", "tp=2", "--rollout", "tp=1",
+                    "--transport", "shm", "--iterations", "2", "--warmup", "0", "--inject", f"delay=1:{delay}000",
+                    "--output", self.output)
+                job = subprocess.Popen(line, env=launch.environment(), stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True)
+                self.addCleanup(job.kill)
+                end = time.monotonic() + 30
+                while launch.run("show", "--allow-partial", self.output).code != 0:
+                    self.assertLess(time.monotonic(), end, "the push did not begin")
+                time.sleep(1.5)
+                ranks = launch.ranks_of(job.pid)
+                for rank in told:
+                    os.kill(ranks[rank], sent)
+                begin = time.monotonic()
+                said = job.communicate(timeout=60)[1]
+                self.assertLess(time.monotonic() - begin, limit)
+                self.assertRegex(said, words)
+                self.assertEqual((job.returncode, self.status()), (128 + sent, ("aborted", 128 + sent)), said)
+                self.assertEqual(self.finished(), 0)
+                os.remove(self.output)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -146,6 +146,11 @@ class PlanRefusal(Refusal):
             ("unknown key", 'model = "tiny-deepseek"\ntrainr = "tp=1"\n',
              ["--config", "trainr", "'trainer'"]),
             ("not TOML", "[[[", ["--config"]),
+            ("no end of a list", 'rollout = [\n  "tp=1",\nmodel = "tiny-deepseek"\n', ["--config: ", "a list does not end"]),
+            ("key twice", 'layers = 1\nmtp = true\nlayers = 2\n', ["--config: line 3: layers is there twice"]),
+            ("a word", "mtp = true\nlayers\n", ["--config: line 2: layers is not KEY = VALUE"]),
+            ("list for one value", 'layers = [\n  1,  # one\n  2\n]\n', ["--layers"]),
+            ("section", "[trainer]\ntp = 2\n", ["--config: "]),
         ]
         for name, text, words in rows:
             with self.subTest(name):

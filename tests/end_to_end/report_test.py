@@ -188,6 +188,29 @@ class Report(unittest.TestCase):
                 self.assertEqual(row["key"].encode(), file["cases"]["key"][0])
                 self.assertEqual(int(row["plan_digest"], 16), file["cases"]["plan_digest"][0])
 
+    def rows_of(self, *arguments, code=0):
+        result = launch.run("report", "--format", "csv", *arguments)
+        self.assertEqual(result.code, code, result)
+        return [row["file"] for row in csv.DictReader(result.out.splitlines())], result.err
+
+    def test_folders_and_quoted_globs_are_taken_as_the_files_in_them(self):
+        folder = self.path("nights")
+        os.mkdir(folder)
+        b, a, part = (os.path.join(folder, name) for name in ("b.h5", "a.h5", "c.h5.part"))
+        for path in (b, a, part, os.path.join(folder, "notes.txt")):
+            shutil.copy(REFERENCE[0], path)
+        files, said = self.rows_of(folder)
+        self.assertEqual(files, [a, b])
+        self.assertIn("left out " + part, said)
+        self.assertEqual(self.rows_of(folder, "--allow-partial"), ([a, b, part], ""))
+        self.assertEqual(self.rows_of(os.path.join(folder, "*.h5")), ([a, b], ""))
+        self.assertEqual(self.rows_of(REFERENCE[0], os.path.join(folder, "[b].h5")),
+                         ([REFERENCE[0], b], ""))
+        self.assertIn("no file matches", self.rows_of(os.path.join(folder, "x*"), code=8)[1])
+        empty = self.path("empty")
+        os.mkdir(empty)
+        self.assertIn("holds no .h5 file", self.rows_of(empty, code=8)[1])
+
     def test_the_page_needs_nothing_but_itself(self):
         page = self.report(*REFERENCE)
         for pattern in (r"<script", r"<link", r"<img", r"<iframe", r"\bsrc=", r"url\(", r"@import",

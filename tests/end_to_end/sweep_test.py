@@ -38,6 +38,8 @@ trainer = "tp=4"
 rollout = "tp=2"
 transport = "shm"
 """
+# Two ranks with two terabytes each.
+TOO_LARGE = 'trainer = "tp=1"\nrollout = "tp=1"\niterations = 1\nwarmup = 0\n[[cases]]\nmodel = "kimi-k2"\n'
 IMPOSSIBLE = "needs 4 (trainer) + 2 (rollout) = 6 ranks, and 4 are there"
 
 is_open_mpi = launch.launcher_is_open_mpi()
@@ -175,15 +177,17 @@ class Run(Sweep):
         self.assertIn("began with 4 ranks, and this launch has 3 ranks", result.err)
         self.assertEqual(glob.glob(self.output + "*"), [self.output + ".part"])
 
-    def test_a_case_that_the_machine_cannot_hold_does_not_end_the_sweep(self):
-        result = self.sweep('trainer = "tp=1"\nrollout = "tp=1"\niterations = 1\nwarmup = 0\n'
-                            '[[cases]]\nmodel = "kimi-k2"\n'
-                            '[[cases]]\nmodel = "tiny-deepseek"\nlayers = 1\n', ranks=3)
-        self.assertEqual(result.code, 2, result)
-        too_large, fits = self.show()["cases"]
-        self.assertEqual((too_large["status"], too_large["exit_code"]), ("failed", 2))
-        self.assertIn("of memory is available", too_large["reason"])
-        self.assertEqual((fits["status"], fits["wrong"]), ("complete", 0))
+    def test_a_case_that_the_machine_cannot_hold_is_skipped_before_anything_runs(self):
+        job = TOO_LARGE + '[[cases]]\nmodel = "tiny-deepseek"\nlayers = 1\n'
+        result = self.sweep(job, ranks=3)
+        self.assertEqual(result.code, 0, result)
+        skipped, = [line for line in result.sentences if "skipped" in line]
+        self.assertRegex(skipped, r"skipped kimi-k2/.*: host \S+: its 2 ranks need 4\.\d+ TB for weights, "
+                                  "but only .* of memory is available there")
+        self.assertLess(result.err.index("skipped"), result.err.index("[1/1]"))
+        run = self.show()
+        self.assertEqual([case["status"] for case in run["cases"]], ["complete"])
+        self.assertIn("of memory is available there", run["skipped"][0])
 
     def test_a_job_that_cannot_be_makes_no_file(self):
         for job, says in (("layerz = 1\n", "did you mean '--layers'"),
@@ -208,6 +212,20 @@ class DryRun(Sweep):
         self.assertIn(IMPOSSIBLE, result.out)
         self.assertIn("N/A", result.out)
         self.assertEqual(glob.glob(self.output + "*"), [])
+
+    def test_skips_what_the_hosts_cannot_hold_where_they_are_known(self):
+        job = self.write(TOO_LARGE)
+        for name, result, is_skipped in (
+                ("nothing said", launch.run("sweep", job, "--dry-run", "--ranks", 4), False),
+                ("hosts like this", launch.run("sweep", job, "--dry-run", "--ranks", 4, "--hosts", 2), True),
+                ("launched", launch.mpirun(2, "sweep", job, "--dry-run"), True)):
+            with self.subTest(name):
+                self.assertEqual(result.code, 0, result)
+                self.assertIn("1 case: 0 to run, 1 skipped" if is_skipped else "1 case: 1 to run, 0 skipped",
+                              result.out)
+                self.assertEqual("of memory is available there" in result.out, is_skipped, result)
+        refused = launch.run("sweep", job, "--dry-run", "--hosts", 2)
+        self.assertEqual((refused.code, refused.sentences), (2, ["weightlift: --hosts needs --ranks"]))
 
     def test_every_shipped_job_plans(self):
         jobs = sorted(glob.glob(os.path.join(REPOSITORY, "jobs", "s*", "*.toml")))

@@ -4,10 +4,12 @@
 // becomes an error that names it and not a hang.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -129,9 +131,14 @@ public:
 
     /// Polls until the request is done, the deadline passes (DeadlineError) or idle throws.
     void wait(MPI_Request* request, const Deadline& deadline, const char* phase) const;
+    /// `stop` says why this process is to end, once it has been told to (by a signal, say). From
+    /// then on listen() raises the alarm and throws that, and no other wait lasts longer than
+    /// kLeave: whoever told will not wait for a peer that is stuck.
+    void set_stop(std::function<std::optional<Error>()> stop) { stop_ = std::move(stop); }
+    static constexpr std::chrono::seconds kLeave{5};
     /// For loops that wait for something else than MPI: answers a roll call, and throws where
-    /// another rank's deadline has passed, or AlarmError where another has raised the alarm. Cheap
-    /// enough for every turn of a loop.
+    /// another rank's deadline has passed, AlarmError where another has raised the alarm, or what
+    /// `stop` says. Cheap enough for every turn of a loop.
     void listen() const;
     /// Ends the loops of all other ranks that listen (no other waits): this one will not bring what
     /// they wait for, and is about to say why.
@@ -151,6 +158,7 @@ private:
     void finish(MPI_Request request, Buffer& buffer, const Deadline& deadline,
                 const char* phase) const;
     void answer_roll_call() const;
+    [[nodiscard]] std::optional<Error> told_to_stop() const;
     void release() noexcept;
     template <class T>
     static MPI_Datatype type_of() {
@@ -169,6 +177,8 @@ private:
     int size_ = 1;
     std::function<void()> idle_;
     std::function<std::string(int)> label_;
+    std::function<std::optional<Error>()> stop_;
+    mutable std::optional<Clock::time_point> told_;  ///< when `stop` first had something to say
     mutable bool lost_ = false;             ///< a deadline passed: pending operations stay behind
     mutable Clock::time_point heard_{};     ///< last look for a roll call
     mutable Clock::time_point listened_{};  ///< last look for an alarm

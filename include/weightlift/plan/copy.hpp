@@ -68,6 +68,10 @@ void for_each_pair(std::span<const Transfer> transfers, Visit&& visit) {
                                                 std::uint32_t destination, const ArenaMap& src,
                                                 const ArenaMap& dst);
 
+/// Appends a copy to what is executed after each other, joined with the last one where the two are
+/// one copy.
+void append_copy(std::vector<Copy>& copies, Copy copy);
+
 /// One source's copies in the order in which they are executed: destinations in turn, from `first`
 /// on, one chunk each per round. A chunk is at least one row and else at most `chunk_bytes`; copies
 /// longer than that are cut. With a single destination nothing is cut.

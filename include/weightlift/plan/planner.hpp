@@ -52,6 +52,10 @@ public:
     [[nodiscard]] std::vector<Transfer> received_by(Rank plan_rank) const;
     /// The transfers out of one plan rank, by destination ascending, in plan order within each.
     [[nodiscard]] std::vector<Transfer> sent_by(Rank plan_rank) const;
+    /// Of these the ones into rollout parameters of plan ranks for which wanted(parameter, plan
+    /// rank) is true, at the cost of those.
+    using Wanted = std::function<bool(layout::ParameterIndex, Rank)>;
+    [[nodiscard]] std::vector<Transfer> sent_by(Rank plan_rank, const Wanted& wanted) const;
 
     /// Sum of the mixes of these transfers.
     [[nodiscard]] std::uint64_t digest(std::span<const Transfer> transfers) const;

@@ -9,6 +9,7 @@
 
 #include "weightlift/base/bytes.hpp"
 #include "weightlift/memory/registry.hpp"
+#include "weightlift/plan/steps.hpp"
 #include "weightlift/transport/options.hpp"
 
 namespace weightlift::session {
@@ -28,7 +29,7 @@ struct Injection {
 };
 
 struct PushOptions {
-    std::string strategy = "direct";
+    plan::Strategy strategy = plan::Strategy::Direct;
     std::string transport = "auto";  ///< auto, or a name of transport_names()
     memory::MemoryKind memory = memory::MemoryKind::Host;
     memory::DeviceMemory device_memory = memory::DeviceMemory::Malloc;
@@ -36,6 +37,8 @@ struct PushOptions {
     Order order = Order::Rotated;
     Bytes window = 64 * MiB;  ///< most bytes outstanding per destination
     Bytes minimum_slice = 256 * KiB;
+    Bytes staging_limit = 2 * GiB;  ///< per rank, of strategies that stage
+    int trainer_stages = 1;         ///< pipeline stages: equal blocks of trainers
     Verify verify = Verify::Fingerprint;
     std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< per phase
     transport::VerbsOptions verbs;

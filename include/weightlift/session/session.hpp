@@ -68,6 +68,7 @@ public:
         std::vector<record::RankInfo> ranks;
         std::vector<record::SetupTimes> setup_ns;
         std::vector<record::TrafficRow> traffic;
+        Bytes staging = 0;                  ///< of the rank with the most
         std::vector<record::Event> events;  ///< without time: adjustments, fallbacks
     };
     [[nodiscard]] Description describe() const;

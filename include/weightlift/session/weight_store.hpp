@@ -16,11 +16,13 @@ public:
     /// Allocates nothing. References must outlive the store.
     WeightStore(const model::ModelSpec& model, const layout::Layout& layout, Rank rank);
 
-    /// Reserves and zeroes the arena. ConfigError where the machine has not that much.
+    /// Reserves and zeroes the arena: the weights, and `staging` bytes after them. ConfigError
+    /// where the machine has not that much.
     void allocate(memory::MemoryKind kind = memory::MemoryKind::Host,
-                  const memory::ArenaOptions& options = {});
+                  const memory::ArenaOptions& options = {}, Bytes staging = 0);
 
     [[nodiscard]] const plan::ArenaMap& map() const { return map_; }
+    /// Of the weights.
     [[nodiscard]] Bytes bytes() const { return map_.bytes(); }
     [[nodiscard]] memory::Arena& arena() { return *arena_; }
     [[nodiscard]] const memory::Arena& arena() const { return *arena_; }

@@ -76,6 +76,9 @@ struct Capabilities {
     int imm_bits = 0;
     int max_sge = 1;
     Bytes max_message = std::numeric_limits<Bytes>::max();
+    /// Bytes of a turn at one destination, in the rotated order: less costs this backend more than
+    /// it saves at the receivers.
+    Bytes turn = plan::kRotationChunk;
 };
 
 /// Which side of the push a byte count is about, for scratch_bytes.
@@ -136,7 +139,6 @@ struct Context {
     bool is_written_to = true;           ///< whether any rank writes to this one
     VerbsOptions verbs{};
     memory::CudaOptions cuda{};  ///< of this rank's memory, where it is a GPU's
-    int ranks_on_gpu = 1;        ///< of all ranks, this one included
 };
 
 /// Bytes that left through one NIC.

@@ -31,9 +31,10 @@ void describe(Case& one, const Scene& scene) {
     one.rollout = scene.rollout.description();
     one.parameters = scene.model.parameter_count();
     one.model_bytes = scene.model.bytes();
-    one.name = name_of(
-        {one.model, one.trainer, one.rollout, one.push.push.strategy, one.push.push.transport},
-        one.variant);
+    one.name =
+        name_of({one.model, one.trainer, one.rollout,
+                 std::string(plan::to_string(one.push.push.strategy)), one.push.push.transport},
+                one.variant);
     one.trainers = scene.trainer.world_size();
     one.rollouts = scene.rollout.world_size();
     for (const layout::Layout* layout : {&scene.trainer, &scene.rollout})
@@ -45,7 +46,33 @@ void describe(Case& one, const Scene& scene) {
     one.pushes = one.push.duration.count() > 0 ? 0 : one.push.warmup + one.push.iterations;
 }
 
-Case make_case(Settings settings, std::string variant, std::optional<int> launched) {
+/// ConfigError where the weights of the ranks of some host are more than it has. What transports
+/// need besides shows only once they are set up.
+void require_memory(const Case& one, const Scene& scene, const session::Roles& roles,
+                    const Hosts& hosts) {
+    if (one.push.push.memory != memory::MemoryKind::Host) return;
+    for (const Host& host : hosts) {
+        Bytes bytes = 0;
+        int players = 0;
+        for (const int rank : host.ranks) {
+            if (rank >= one.ranks()) continue;
+            const Rank plan = roles.plan_rank[static_cast<std::size_t>(rank)];
+            bytes = checked_add(bytes,
+                                plan < one.trainers ? scene.trainer.bytes_of(plan)
+                                                    : scene.rollout.bytes_of(plan - one.trainers),
+                                "memory of a host");
+            ++players;
+        }
+        if (bytes > host.memory)
+            throw ConfigError(fmt::format(
+                "host {}: its {} {} for weights, but only {} of memory is available there",
+                host.name, players == 1 ? "one rank needs" : fmt::format("{} ranks need", players),
+                human_bytes(bytes), human_bytes(host.memory)));
+    }
+}
+
+Case make_case(Settings settings, std::string variant, std::optional<int> launched,
+               const Hosts& hosts) {
     Case one;
     one.variant = std::move(variant);
     one.name =
@@ -65,8 +92,11 @@ Case make_case(Settings settings, std::string variant, std::optional<int> launch
                 fmt::format("needs {} (trainer) + {} (rollout) = {} ranks, and {} are "
                             "there",
                             one.trainers, one.rollouts, one.ranks(), *launched));
-        if (!one.push.roles.empty())
-            static_cast<void>(session::parse_roles(one.push.roles, one.trainers, one.rollouts));
+        const session::Roles roles =
+            one.push.roles.empty()
+                ? session::default_roles(one.trainers, one.rollouts)
+                : session::parse_roles(one.push.roles, one.trainers, one.rollouts);
+        require_memory(one, scene, roles, hosts);
     } catch (const UnknownFlag&) {
         throw;
     } catch (const ConfigError& error) {
@@ -77,12 +107,12 @@ Case make_case(Settings settings, std::string variant, std::optional<int> launch
 
 }  // namespace
 
-std::vector<Case> make_cases(const Job& job, std::optional<int> launched) {
+std::vector<Case> make_cases(const Job& job, std::optional<int> launched, const Hosts& hosts) {
     const std::vector<Settings> all = multiply(job);
     const std::vector<std::string> variant = variants(all);
     std::vector<Case> once;
     for (std::size_t i = 0; i < all.size(); ++i)
-        once.push_back(make_case(all[i], variant[i], launched));
+        once.push_back(make_case(all[i], variant[i], launched, hosts));
     std::vector<Case> cases;
     for (std::uint64_t repetition = 0; repetition < job.repetitions; ++repetition)
         for (Case one : once) {

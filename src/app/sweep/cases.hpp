@@ -12,6 +12,14 @@
 
 namespace weightlift::app::sweep {
 
+/// A host of the launch, and what its ranks can have of its memory.
+struct Host {
+    std::string name;
+    std::vector<int> ranks;
+    Bytes memory = 0;
+};
+using Hosts = std::vector<Host>;
+
 struct Case {
     Settings settings;
     std::uint64_t repetition = 0;
@@ -31,9 +39,11 @@ struct Case {
     [[nodiscard]] Rank ranks() const { return trainers + rollouts; }
 };
 
-/// All cases of all repetitions. A combination that push would refuse before it connects, or that
-/// needs more ranks than `launched`, has the rule that says so. ConfigError where the job itself is
-/// wrong: an unknown key. Reads models and layout files.
-[[nodiscard]] std::vector<Case> make_cases(const Job& job, std::optional<int> launched);
+/// All cases of all repetitions. A combination that push would refuse before it connects, that
+/// needs more ranks than `launched`, or on some of `hosts` (empty: not known) more memory for its
+/// weights than there is, has the rule that says so. ConfigError where the job itself is wrong: an
+/// unknown key. Reads models and layout files.
+[[nodiscard]] std::vector<Case> make_cases(const Job& job, std::optional<int> launched,
+                                           const Hosts& hosts);
 
 }  // namespace weightlift::app::sweep

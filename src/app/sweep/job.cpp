@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -65,11 +64,10 @@ std::vector<Axis> inherit(const std::vector<Axis>& above, std::vector<Axis> sect
 }  // namespace
 
 Job parse_job(std::string_view toml) {
-    std::istringstream stream(plain_toml(toml));
     Job job;
     std::vector<Axis> above;
     std::vector<std::vector<Axis>> sections;
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(stream)) {
+    for (const CLI::ConfigItem& item : read_toml(toml)) {
         const bool is_above = item.parents.empty();
         if (!is_above && (item.parents.size() > 1 || item.parents.front() != kSection))
             throw ConfigError(

@@ -13,6 +13,7 @@ struct Options {
     std::string path;            ///< of the job file
     std::string output, labels;  ///< before those of the job
     std::optional<int> ranks;    ///< --dry-run: an allocation of that size
+    std::optional<int> hosts;    ///< --dry-run: on so many hosts like this one
     bool is_dry = false, is_resumed = false, as_json = false, is_quiet = false;
 };
 

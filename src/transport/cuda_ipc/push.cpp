@@ -40,8 +40,8 @@ std::optional<std::size_t> CudaIpcPush::Lane::pop() {
 CudaIpcPush::CudaIpcPush(const BoundPlan& plan, Parts parts)
     : parts_(std::move(parts)),
       destinations_(ranks_of(plan.destinations)),
-      sources_(plan.sources),
-      arrivals_(parts_.own.epochs(), parts_.arrived, "cuda_ipc", parts_.label),
+      arrivals_(parts_.own.epochs(), plan.sources, plan.signals, parts_.arrived, "cuda_ipc",
+                parts_.label),
       device_(parts_.own.device()) {
     const DeviceGuard guard(device_);
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
@@ -76,7 +76,7 @@ CudaIpcPush::~CudaIpcPush() {
 void CudaIpcPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     WEIGHTLIFT_ENSURES(state_ == State::Idle);
     state_ = State::Dead;  // where the next throws
-    arrivals_.start(sources_, epoch);
+    arrivals_.start(epoch);
     epoch_ = epoch;
     next_ = 0;
     left_ = batches_of_;
@@ -100,7 +100,7 @@ bool CudaIpcPush::test() {
         post();
     }
     arrivals_.look();
-    const bool done = destinations_left_ == 0 && arrivals_.waiting().empty();
+    const bool done = destinations_left_ == 0 && arrivals_.are_all_here();
     state_ = done ? State::Idle : State::Running;
     return done;
 }
@@ -155,7 +155,8 @@ void CudaIpcPush::collect() {
 
 void CudaIpcPush::notify(std::uint32_t destination) {
     // The event has come after every byte; a reader that acquires this sees them.
-    parts_.regions[destination]->epochs()[parts_.rank].store(epoch_, std::memory_order_release);
+    parts_.regions[destination]->epochs().write(
+        parts_.rank, {.epoch = static_cast<std::uint32_t>(epoch_), .is_done = true});
     --destinations_left_;
 }
 

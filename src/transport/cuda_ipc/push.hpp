@@ -67,7 +67,7 @@ private:
     void notify(std::uint32_t destination);
 
     Parts parts_;
-    std::vector<int> destinations_, sources_;
+    std::vector<int> destinations_;
     Arrivals arrivals_;
     int device_, multiprocessors_ = 0;
     Work work_;

@@ -3,9 +3,13 @@
 #include <algorithm>
 
 #include "../strided.hpp"
+#include "join.hpp"
 
 namespace weightlift::transport::cuda_ipc {
 namespace {
+
+/// Of longer ones an engine loses nothing by taking them one by one.
+constexpr Bytes kMaxRow = 64 * MiB;
 
 class Engines {
 public:
@@ -53,10 +57,12 @@ Work split_copies(std::span<const plan::Copy> copies, std::size_t destinations,
                   const SplitRules& rules) {
     Work work;
     std::vector<std::vector<Piece>> pieces(destinations);
-    std::vector<plan::Copy> large;
-    for (plan::Copy copy : copies) {
-        if (copy.bytes() == 0) continue;
-        copy = join_rows(copy);
+    std::vector<plan::Copy> joined, large;
+    for (const plan::Copy& copy : copies)
+        if (copy.bytes() > 0) joined.push_back(join_rows(copy));
+    joined =
+        join_even_copies(std::move(joined), std::min(kMaxRow, rules.op_bytes), rules.max_pitch);
+    for (const plan::Copy& copy : joined) {
         const bool is_short = copy.rows > 1 && copy.row_bytes < rules.short_row;
         const bool is_wide =
             copy.rows > 1 && std::max(copy.src_pitch, copy.dst_pitch) > rules.max_pitch;

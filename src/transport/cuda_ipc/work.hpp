@@ -36,7 +36,8 @@ struct Work {
         batches;  ///< one of the kernel per destination before all, then the engines'
 };
 
-/// Copies in the plan's order. Rows that follow each other at both ends become one.
+/// Copies in the plan's order, but for those that are joined: rows that follow each other at both
+/// ends become one, copies at even distances one.
 [[nodiscard]] Work split_copies(std::span<const plan::Copy> copies, std::size_t destinations,
                                 const SplitRules& rules);
 

@@ -40,13 +40,18 @@ void populate(const std::vector<Copy>& copies, std::uint32_t destination, std::b
 ShmPush::ShmPush(BoundPlan plan, Parts parts)
     : plan_(std::move(plan)),
       parts_(std::move(parts)),
-      arrivals_(parts_.own.epochs(), parts_.arrived, "shm", parts_.label) {
+      arrivals_(parts_.own.epochs(), plan_.sources, plan_.signals, parts_.arrived, "shm",
+                parts_.label) {
     check_bounds(plan_, parts_.own.arena().bytes(), parts_.label);
     if (parts_.slice == 0) parts_.slice = kSlice;
     for (Copy& copy : plan_.copies) copy = join_rows(copy);
     last_.resize(plan_.destinations.size());
-    for (std::size_t i = 0; i < plan_.copies.size(); ++i)
-        last_[plan_.copies[i].destination] = i + 1;
+    sent_.resize(plan_.destinations.size());
+    for (std::size_t i = 0; i < plan_.segments.size(); ++i)
+        last_[plan_.segments[i].destination] = i + 1;
+    if (plan_.segments.empty())
+        for (std::size_t i = 0; i < plan_.copies.size(); ++i)
+            last_[plan_.copies[i].destination] = i + 1;
     notify_order_.resize(last_.size());
     std::iota(notify_order_.begin(), notify_order_.end(), 0U);
     std::stable_sort(notify_order_.begin(), notify_order_.end(),
@@ -58,25 +63,34 @@ ShmPush::ShmPush(BoundPlan plan, Parts parts)
 void ShmPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     WEIGHTLIFT_ENSURES(state_ == State::Idle);
     state_ = State::Dead;  // where the next throws
-    arrivals_.start(plan_.sources, epoch);
+    arrivals_.start(epoch);
     state_ = State::Running;
     epoch_ = epoch;
     cursor_ = {};
-    notified_ = 0;
+    allowed_ = plan_.segments.empty() ? plan_.copies.size() : 0;
+    allowed_segments_ = placed_ = notified_ = 0;
+    std::fill(sent_.begin(), sent_.end(), 0U);
+}
+
+void ShmPush::allow(std::size_t end) {
+    WEIGHTLIFT_ENSURES(state_ == State::Running && end <= plan_.segments.size());
+    if (end > 0) allowed_ = std::max(allowed_, plan_.segments[end - 1].end);
+    allowed_segments_ = end;
 }
 
 bool ShmPush::test() {
     WEIGHTLIFT_ENSURES(state_ != State::Dead);
     if (state_ == State::Idle) return true;
-    if (cursor_.copy < plan_.copies.size()) {
+    if (cursor_.copy < allowed_) {
         const Bytes moved = advance(parts_.slice);
         order_stores();
         completed_ += moved;
     }
+    signal();
     notify();
     state_ = State::Dead;  // where the next throws
     arrivals_.look();
-    const bool done = notified_ == notify_order_.size() && arrivals_.waiting().empty();
+    const bool done = notified_ == notify_order_.size() && arrivals_.are_all_here();
     state_ = done ? State::Idle : State::Running;
     return done;
 }
@@ -84,7 +98,7 @@ bool ShmPush::test() {
 Bytes ShmPush::advance(Bytes budget) {
     const std::byte* const from = parts_.own.arena().data();
     Bytes moved = 0;
-    while (cursor_.copy < plan_.copies.size() && moved < budget) {
+    while (cursor_.copy < allowed_ && moved < budget) {
         const Copy& copy = plan_.copies[cursor_.copy];
         const Bytes left = budget - moved;
         if (copy.bytes() > 0) {
@@ -112,12 +126,20 @@ Bytes ShmPush::advance(Bytes budget) {
     return moved;
 }
 
+// order_stores() came before what follows is written: every byte is placed.
+void ShmPush::signal() {
+    for (; placed_ < allowed_segments_ && plan_.segments[placed_].end <= cursor_.copy; ++placed_) {
+        const std::uint32_t d = plan_.segments[placed_].destination;
+        note(d, {.epoch = static_cast<std::uint32_t>(epoch_), .segments = ++sent_[d]});
+    }
+}
+
 void ShmPush::notify() {
+    const std::size_t done = plan_.segments.empty() ? cursor_.copy : placed_;
     for (; notified_ < notify_order_.size(); ++notified_) {
         const std::uint32_t d = notify_order_[notified_];
-        if (last_[d] > cursor_.copy) return;
-        // After every byte: order_stores() came before, and a reader that acquires this sees them.
-        parts_.regions[d]->epochs()[parts_.rank].store(epoch_, std::memory_order_release);
+        if (last_[d] > done) return;
+        note(d, {static_cast<std::uint32_t>(epoch_), sent_[d], true});
     }
 }
 

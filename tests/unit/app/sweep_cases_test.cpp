@@ -8,7 +8,7 @@ namespace weightlift::app::sweep {
 namespace {
 
 std::vector<Case> cases(std::string_view toml, std::optional<int> launched) {
-    return make_cases(parse_job(toml), launched);
+    return make_cases(parse_job(toml), launched, {});
 }
 
 TEST(SweepCases, counts_ranks_and_bytes_of_what_can_run) {
@@ -48,7 +48,7 @@ TEST(SweepCases, gives_the_rule_of_each_combination_that_cannot_be) {
                 is_there = true;
             }
         if (!is_there) job.products.front().push_back({row.key, {row.value}});
-        const auto all = make_cases(job, 4);
+        const auto all = make_cases(job, 4, {});
         ASSERT_EQ(all.size(), 1U);
         EXPECT_FALSE(all.front().can_run()) << row.name;
         EXPECT_NE(all.front().rule.find(row.says), std::string::npos)
@@ -62,6 +62,41 @@ TEST(SweepCases, does_not_count_ranks_of_an_allocation_that_nobody_told) {
                       std::nullopt)
                     .front()
                     .can_run());
+}
+
+TEST(SweepCases, gives_the_host_whose_memory_does_not_hold_its_ranks) {
+    // 100 and 50 MiB of weights for a trainer and each of two rollouts.
+    const Job job =
+        parse_job("model = \"tensor:100MiB\"\ntrainer = \"tp=1\"\nrollout = \"tp=2\"\n");
+    struct Row {
+        const char *name, *roles;
+        Hosts hosts;
+        const char* says;
+    };
+    for (const Row& row : {
+             Row{"one host holds all", "", {{"a", {0, 1, 2, 3}, 200 * MiB}}, ""},
+             Row{"one host does not",
+                 "",
+                 {{"a", {0, 1, 2, 3}, 199 * MiB}},
+                 "host a: its 3 ranks need 210 MB for weights, but only 209 MB of memory is "
+                 "available there"},
+             Row{"the second does not",
+                 "",
+                 {{"a", {0, 1}, 150 * MiB}, {"b", {2, 3}, 49 * MiB}},
+                 "host b: its one rank needs 52.4"},
+             Row{"roles decide",
+                 "rollout:0-1,trainer:2",
+                 {{"a", {0, 1}, 150 * MiB}, {"b", {2, 3}, 99 * MiB}},
+                 "host b: its one rank needs 105 MB"},
+         }) {
+        Job with_roles = job;
+        if (*row.roles != '\0') with_roles.products.front().push_back({"roles", {row.roles}});
+        const auto all = make_cases(with_roles, 4, row.hosts);
+        ASSERT_EQ(all.size(), 1U);
+        EXPECT_EQ(all.front().can_run(), *row.says == '\0') << row.name;
+        EXPECT_NE(all.front().rule.find(row.says), std::string::npos)
+            << row.name << ": " << all.front().rule;
+    }
 }
 
 TEST(SweepCases, refuses_the_job_for_a_key_that_no_push_has) {

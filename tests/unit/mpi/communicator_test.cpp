@@ -3,6 +3,7 @@
 
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -212,6 +213,48 @@ TEST(Communicator, an_alarm_ends_the_loops_of_all_that_listen_and_no_collective)
         EXPECT_EQ(text, "rank " + std::to_string(last) + " has failed");
     }
     world.barrier(soon(), "after the alarm");
+}
+
+TEST(Communicator, one_rank_that_is_told_to_stop_ends_the_loops_of_all) {
+    auto world = Communicator::world();
+    const int last = world.size() - 1;
+    bool is_told = false;
+    world.set_stop([&]() -> std::optional<Error> {
+        if (!is_told) return std::nullopt;
+        return Error(ExitCode{143}, "told");
+    });
+    const auto begin = Clock::now();
+    std::string text;
+    try {
+        for (const Deadline end = soon(); !end.passed();) {
+            is_told = world.rank() == last && Clock::now() - begin > milliseconds(50);
+            world.listen();
+        }
+    } catch (const Error& error) {
+        text = error.what();
+    }
+    EXPECT_EQ(text, world.rank() == last ? "told" : "rank " + std::to_string(last) + " has failed");
+    is_told = true;
+    world.barrier(soon(), "agreed");
+}
+
+TEST(Communicator, a_rank_that_is_told_to_stop_does_not_wait_long_for_one_that_is_stuck) {
+    auto world = Communicator::world();
+    const auto begin = Clock::now();
+    world.set_stop([] { return Error(ExitCode{143}, "told"); });
+    const bool is_stuck = world.rank() == world.size() - 1;
+    // Answers nobody until the others have given up.
+    if (is_stuck) std::this_thread::sleep_for(Communicator::kLeave + std::chrono::seconds(4));
+    const auto text = deadline_text([&] {
+        world.barrier(Deadline(std::chrono::minutes(5)), "meet");
+        // The others have sent their part of that one before they gave up.
+        world.barrier(Deadline(std::chrono::minutes(5)), "meet again");
+    });
+    if (!is_stuck) {
+        EXPECT_LT(Clock::now() - begin, Communicator::kLeave + std::chrono::seconds(4));
+    }
+    EXPECT_EQ(text,
+              "no answer from rank " + std::to_string(world.size() - 1) + " in meet within 5 s");
 }
 
 TEST(Communicator, an_expired_exchange_says_whom_it_waited_for) {

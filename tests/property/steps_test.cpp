@@ -1,0 +1,80 @@
+// Laws of the strategies in steps over generated layouts, nodes and limits of staging: however the
+// ranks overtake each other, every rollout ends up with its bytes, and nothing is overwritten that
+// someone still reads.
+#include "weightlift/plan/steps.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/step_execution.hpp"
+
+namespace weightlift::plan {
+namespace {
+
+using layout::Layout;
+using layout::Side;
+using test::pick;
+using test::Random;
+using test::StepExecution;
+using test::Unread;
+
+struct Scene {
+    model::ModelSpec model;
+    Layout trainer, rollout;
+    Bytes minimum_slice = 0;
+    StepOptions options;
+};
+
+Scene make_scene(Random& random) {
+    auto model =
+        test::random_model(random, static_cast<int>(pick(random, 1, 10)), {1, 40}, {1, 24});
+    const bool is_even = random() % 2 == 0;
+    auto trainer = test::random_layout(random, Side::Trainer, model,
+                                       static_cast<Rank>(pick(random, 1, 8)), is_even, true);
+    const auto engine = test::random_layout(random, Side::Rollout, model,
+                                            static_cast<Rank>(pick(random, 1, 6)), is_even);
+    auto rollout = test::repeat_engines(model, engine, static_cast<int>(pick(random, 1, 4)));
+    StepOptions options;
+    options.chunk = pick(random, 1, 4000);
+    const Rank world = trainer.world_size() + rollout.world_size();
+    switch (random() % 3) {
+        case 0: break;
+        case 1: {  // full nodes
+            const auto size = static_cast<int>(pick(random, 1, 8));
+            for (Rank r = 0; r < world; ++r) options.node.push_back(r / size);
+            break;
+        }
+        default:
+            for (Rank r = 0; r < world; ++r)
+                options.node.push_back(static_cast<int>(pick(random, 0, 3)));
+    }
+    std::vector<int> divisors;
+    for (int d = 1; d <= trainer.world_size(); ++d)
+        if (trainer.world_size() % d == 0) divisors.push_back(d);
+    options.stages = divisors[pick(random, 0, divisors.size() - 1)];
+    return {std::move(model), std::move(trainer), std::move(rollout), pick(random, 0, 256),
+            std::move(options)};
+}
+
+class StepLaws : public testing::TestWithParam<std::uint64_t> {
+protected:
+    void expect_every_order_to_work(Strategy strategy, Unread unread) {
+        const Scene scene = make_scene(random_);
+        const Planner planner(scene.model, scene.trainer, scene.rollout,
+                              {.minimum_slice = scene.minimum_slice, .place = {}, .node = {}});
+        const StepPlanner steps(planner, strategy, scene.options);
+        StepExecution execution(planner, steps, unread);
+        execution.run_round_by_round();
+        for (int i = 0; i < 3; ++i) execution.run_at_random(random_);
+        for (const StepPart& part : execution.parts())
+            EXPECT_LE(part.staging, scene.options.staging_limit);
+    }
+    Random random_{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, StepLaws, testing::Range<std::uint64_t>(1, 301));
+
+TEST_P(StepLaws, relay_arrives_in_every_order) {
+    expect_every_order_to_work(Strategy::Relay, Unread::Forbidden);
+}
+
+}  // namespace
+}  // namespace weightlift::plan
