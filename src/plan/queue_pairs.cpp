@@ -20,8 +20,9 @@ int default_queue_pairs(std::size_t peers) {
 
 QueuePairs count_queue_pairs(const PlanStatistics& statistics, int asked) {
     constexpr Bytes kSend =
-        kQueueDepth * (request_bytes(kGatheredRows) + kCompletion) + kAnswers * kCompletion;
-    constexpr Bytes kReceive = kAnswers * (request_bytes(1) + 2 * kCompletion);
+        kQueueDepth * (request_bytes(kGatheredRows) + kCompletion) + kReceives * kCompletion;
+    constexpr Bytes kReceive =
+        kAnswers * (request_bytes(1) + kCompletion) + kReceives * kCompletion;
     const std::size_t ranks = statistics.sent.size();
     std::vector<std::uint64_t> pairs(ranks, 0);
     std::vector<Bytes> bytes(ranks, 0);

@@ -56,11 +56,15 @@ public:
             {.destinations = {self}, .sources = {self}, .engine_groups = {{world_.rank()}}});
     }
 
-    [[nodiscard]] std::unique_ptr<Push> prepare() {
-        return transport_->prepare({.destinations = {{0, arena_->bytes(), key_}},
-                                    .copies = copies_,
-                                    .sources = {0},
-                                    .window = window_});
+    [[nodiscard]] std::unique_ptr<Push> prepare(const std::vector<Segment>& segments = {}) {
+        BoundPlan plan;
+        plan.destinations = {{0, arena_->bytes(), key_}};
+        plan.copies = copies_;
+        plan.segments = segments;
+        plan.sources = {0};
+        plan.signals = {static_cast<std::uint32_t>(segments.size())};
+        plan.window = window_;
+        return transport_->prepare(std::move(plan));
     }
 
     [[nodiscard]] Transport& transport() { return *transport_; }
@@ -70,7 +74,7 @@ public:
         return sum;
     }
 
-    /// Values of `epoch` everywhere; what must be there after its push is kept.
+    /// Values of `epoch` everywhere; what must be there after its push, copy by copy, is kept.
     void fill(std::uint64_t epoch) {
         std::mt19937_64 values(epoch);
         for (Bytes i = 0; i + 8 <= arena_->bytes(); i += 8) {
@@ -82,7 +86,8 @@ public:
         for (const Copy& copy : copies_)
             for (std::uint64_t row = 0; row < copy.rows; ++row)
                 std::memcpy(expected_.data() + copy.dst_offset + row * copy.dst_pitch,
-                            content_ + copy.src_offset + row * copy.src_pitch, copy.row_bytes);
+                            expected_.data() + copy.src_offset + row * copy.src_pitch,
+                            copy.row_bytes);
     }
 
     /// False where the push is still under way after that many calls.

@@ -17,7 +17,8 @@ namespace weightlift::plan {
 /// What each queue pair is made for by default.
 inline constexpr int kQueueDepth = 256;  ///< work requests outstanding
 inline constexpr int kGatheredRows = 16;
-inline constexpr int kAnswers = 6;  ///< outstanding on the receiving end
+inline constexpr int kAnswers = 6;    ///< outstanding on the receiving end
+inline constexpr int kReceives = 18;  ///< waiting at either end
 
 /// More on one NIC than their caches are known to hold.
 inline constexpr std::uint64_t kManyQueuePairs = 4096;

@@ -15,11 +15,12 @@ constexpr int kEndpointTag = 31011;
 constexpr int kInlineBytes = 64;
 
 Shape shape_of(bool is_incoming, const VerbsOptions& options) {
-    // The receiving end only answers: a credit for each parcel. The sending end only takes those.
-    if (is_incoming) return {.sends = kSlots + 2, .receives = kSlots + 2, .sge = 1};
+    // The receiving end only answers: a credit for each parcel and signal. The sending end only
+    // takes those. What has no credit is the notice of the end: one a push.
+    if (is_incoming) return {.sends = kSlots + 2, .receives = kSignals + 2, .sge = 1};
     const bool gathers = options.rows == Rows::Auto || options.rows == Rows::Gather;
     return {.sends = options.depth > 0 ? options.depth : plan::kQueueDepth,
-            .receives = kSlots + 1,
+            .receives = kSignals + 1,
             .sge = gathers ? plan::kGatheredRows : 1,
             .inline_bytes = kInlineBytes};
 }
@@ -260,7 +261,7 @@ bool Connections::take(const ibv_wc& completion) {
         return true;
     }
     if (id.kind != Kind::Receive || channel.is_incoming) return false;
-    ++channel.free_slots;
+    --channel.unanswered;
     channel.pair->post_receive(completion.wr_id);
     return true;
 }

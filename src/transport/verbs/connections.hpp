@@ -17,6 +17,9 @@ namespace weightlift::transport::verbs {
 inline constexpr int kSlots = 4;
 static_assert(kSlots + 2 == plan::kAnswers);
 inline constexpr Bytes kSlotBytes = 256 * KiB;
+/// Signals under way per channel, each with a receive that waits for it.
+inline constexpr int kSignals = 16;
+static_assert(kSignals + 2 == plan::kReceives);
 
 /// What a work request's id says: which kind it is of, of which channel, and which one there.
 enum class Kind : std::uint8_t { Send, Credit, Receive, Read };
@@ -71,9 +74,10 @@ struct Channel {
     double rate = 0;
     bool is_incoming = false;
     std::unique_ptr<QueuePair> pair;
-    // Parcels: the peer's staging slots that are free (outgoing), credits to be sent and those not
-    // yet completed (incoming). They outlive a push: a credit may come after its end.
-    int free_slots = kSlots, owed = 0, answering = 0;
+    // Parcels and signals: those that the peer has not answered by a credit (outgoing); credits to
+    // be sent and those not yet completed (incoming). They outlive a push: a credit may come after
+    // its end.
+    int unanswered = 0, owed = 0, answering = 0;
 };
 
 struct Peer {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -12,9 +11,6 @@
 namespace weightlift::transport::verbs {
 namespace {
 
-constexpr int kParcelTag = 31012;
-constexpr int kStagingTag = 31013;
-constexpr Bytes kBatchBytes = 8 * MiB;
 constexpr int kPolled = 32;       ///< completions taken by one call
 constexpr int kMostPolled = 256;  ///< and by one test()
 constexpr std::chrono::milliseconds kEventInterval{1};
@@ -26,142 +22,6 @@ VerbsPush::VerbsPush(const BoundPlan& plan, const RowRule& rows, const Lent& len
     index_of_channel_.assign(lent.connections.size(), -1);
     make_senders(plan, rows);
     agree_on_parcels(plan);
-}
-
-void VerbsPush::make_senders(const BoundPlan& plan, const RowRule& rows) {
-    const VerbsOptions& options = lent_.context.verbs;
-    CutRules rules{.chunk = options.chunk > 0 ? options.chunk : MiB,
-                   .sge = ~std::uint64_t{0},
-                   .slot = lent_.slot,
-                   .src_piece = lent_.arena.piece(),
-                   .dst_piece = {},
-                   .packs = [&](Bytes row) { return rows.choose(row).packs; },
-                   .unpacks = [&](Bytes row) { return rows.choose(row).unpacks; }};
-    if (lent_.context.max_message > 0)
-        rules.chunk = std::min(rules.chunk, lent_.context.max_message);
-    rules.chunk = std::min({rules.chunk, GiB, window_});
-    std::vector<std::vector<double>> rates;
-    std::vector<std::size_t> first_sender;
-    for (const Destination& destination : plan.destinations) {
-        const Peer& peer = *lent_.connections.find(destination.rank);
-        rules.dst_piece.push_back(peer.offer.region.piece);
-        rules.slot = std::min(rules.slot, peer.hello.slot);
-        first_sender.push_back(senders_.size());
-        auto& channels = rates.emplace_back();
-        const auto target = static_cast<std::uint32_t>(targets_.size());
-        targets_.push_back({.rank = destination.rank});
-        for (const std::uint32_t id : peer.outgoing) {
-            Channel& channel = lent_.connections.channel(id);
-            index_of_channel_[id] = static_cast<std::int32_t>(senders_.size());
-            channels.push_back(channel.rate);
-            rules.sge = std::min(rules.sge, static_cast<std::uint64_t>(channel.pair->shape().sge));
-            senders_.emplace_back(channel, target, std::min(kBatchBytes, window_));
-        }
-    }
-    const std::vector<Request> requests = cut_copies(plan.copies, rules);
-    const std::vector<std::uint32_t> dealt = deal_requests(requests, rates);
-    for (std::size_t i = 0; i < requests.size(); ++i)
-        senders_[first_sender[requests[i].destination] + dealt[i]].add(requests[i]);
-    // The first to post is the plan's first destination.
-    if (!requests.empty()) turn_ = first_sender[requests.front().destination];
-}
-
-void VerbsPush::agree_on_parcels(const BoundPlan& plan) {
-    const std::vector<int> to = ranks_of(plan.destinations);
-    const auto told =
-        exchange(lent_.context, to, plan.sources, kParcelTag, "exchange of parcels", [&](int rank) {
-            mpi::Writer out;
-            for (const std::uint32_t id : lent_.connections.find(rank)->outgoing)
-                out.put_all(std::span<const Parcel>(
-                    senders_[static_cast<std::size_t>(index_of_channel_[id])].parcels()));
-            return out.take();
-        });
-
-    // Staging for channels that bring parcels; each has its slots.
-    std::map<int, Bytes> first_slot;
-    std::vector<std::vector<Parcel>> parcels;
-    Bytes slots = 0;
-    const auto prepare_staging = [&] {
-        for (const auto& [rank, bytes] : told) {
-            mpi::Reader in(bytes, "list of parcels");
-            first_slot[rank] = slots;
-            for (std::size_t i = 0; i < lent_.connections.find(rank)->incoming.size(); ++i) {
-                in.get_all(parcels.emplace_back());
-                check_parcels(parcels.back(), lent_.slot, lent_.arena.arena().bytes(),
-                              lent_.context.label(rank));
-                if (!parcels.back().empty()) slots += kSlots;
-            }
-        }
-        if (slots == 0) return;
-        parcel_memory_ = memory::make_host_arena(slots * lent_.slot);
-        parcel_staging_ = stage(*parcel_memory_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    };
-    const auto replies = exchange(
-        lent_.context, plan.sources, to, kStagingTag, "exchange of staging",
-        [&](int rank) {
-            RemoteMemory memory;
-            if (slots > 0) memory = parcel_staging_.told();
-            mpi::Writer out;
-            out.put(first_slot[rank]);
-            put(out, memory);
-            return out.take();
-        },
-        prepare_staging);
-
-    Bytes packing = 0;
-    for (const Sender& sender : senders_)
-        if (sender.packs()) packing += kSlots;
-    if (packing > 0) {
-        pack_memory_ = memory::make_host_arena(packing * lent_.slot);
-        pack_staging_ = stage(*pack_memory_, IBV_ACCESS_LOCAL_WRITE);
-    }
-    packing = 0;
-    for (const Destination& destination : plan.destinations) {
-        const Peer& peer = *lent_.connections.find(destination.rank);
-        mpi::Reader in(replies.at(destination.rank), "description of staging");
-        Bytes slot_there = 0;
-        in.get(slot_there);
-        RemoteMemory there;
-        get(in, there);
-        for (const std::uint32_t id : peer.outgoing) {
-            Sender& sender = senders_[static_cast<std::size_t>(index_of_channel_[id])];
-            const int rail = lent_.connections.channel(id).rail;
-            sender.seal({.arena = lent_.arena.local(rail),
-                         .staging = sender.packs() ? pack_staging_.local(rail) : LocalMemory{},
-                         .staging_offset = packing * lent_.slot,
-                         .slot = lent_.slot,
-                         .is_host_memory = lent_.arena.arena().kind() == memory::MemoryKind::Host,
-                         .region = peer.offer.region,
-                         .parcels = there,
-                         .parcels_offset = slot_there * peer.hello.slot,
-                         .parcels_slot = peer.hello.slot});
-            if (sender.packs()) packing += kSlots;
-            if (!sender.parcels().empty()) slot_there += kSlots;
-        }
-    }
-    Bytes slot = 0;
-    std::size_t next = 0;
-    for (const int source : plan.sources)
-        for (const std::uint32_t id : lent_.connections.find(source)->incoming) {
-            index_of_channel_[id] = static_cast<std::int32_t>(receivers_.size());
-            const bool has_parcels = !parcels[next].empty();
-            receivers_.emplace_back(
-                lent_.connections.channel(id), std::move(parcels[next]),
-                slots > 0 ? parcel_memory_->data() + slot * lent_.slot : nullptr, lent_.slot,
-                lent_.arena.arena().data());
-            if (has_parcels) slot += kSlots;
-            ++next;
-        }
-}
-
-/// Registered with the devices in use.
-Registered VerbsPush::stage(memory::Arena& memory, int access) const {
-    Registered staging(lent_.devices, memory, access, 0, Registration::Auto, lent_.slot);
-    for (std::uint32_t id = 0; id < lent_.connections.size(); ++id) {
-        const auto rail = static_cast<std::size_t>(lent_.connections.channel(id).rail);
-        staging.add(*lent_.devices[rail], rail);
-    }
-    return staging;
 }
 
 VerbsPush::~VerbsPush() {
@@ -181,9 +41,18 @@ void VerbsPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     outstanding_ = 0;
     senders_left_ = senders_unposted_ = senders_.size();
     receivers_left_ = receivers_.size();
-    has_flushed_ = false;
+    for (Source& source : sources_) source.signals = source.reached = 0;
+    allowed_ = placed_ = 0;
+    has_signals_ = has_flushed_ = false;
     visibility_time_.reset();
     post();
+}
+
+void VerbsPush::allow(std::size_t end) {
+    WEIGHTLIFT_ENSURES(end >= allowed_ && end <= segments_.size());
+    for (; allowed_ < end; ++allowed_)
+        for (Sender& sender : senders_of(targets_[segments_[allowed_].target]))
+            sender.allow_segment();
 }
 
 bool VerbsPush::test() {
@@ -193,7 +62,8 @@ bool VerbsPush::test() {
     try {
         poll();
         post();
-        is_done = senders_left_ == 0 && receivers_left_ == 0 && is_visible();
+        is_done = is_visible(senders_left_ == 0 && receivers_left_ == 0);
+        while (placed_ < allowed_ && is_placed(segments_[placed_])) ++placed_;
         const auto now = mpi::Clock::now();
         if (now - looked_ > kEventInterval) {
             looked_ = now;
@@ -207,17 +77,50 @@ bool VerbsPush::test() {
     return is_done;
 }
 
-bool VerbsPush::is_visible() {
-    if (receivers_.empty() || lent_.visibility == Visibility::Nothing) return true;
-    if (!has_flushed_) {
-        has_flushed_ = true;
-        arrived_ = mpi::Clock::now();
-        if (lent_.visibility == Visibility::Flush) lent_.arena.arena().flush_remote_writes();
-        if (lent_.visibility == Visibility::LoopbackRead) reads_left_ = lent_.loopback->start();
-    }
+bool VerbsPush::is_visible(bool is_end) {
+    if (receivers_.empty()) return is_end;
     if (reads_left_ > 0) return false;
-    if (!visibility_time_) visibility_time_ = mpi::Clock::now() - arrived_;
-    return true;
+    if (is_reading_) show();
+    if (!has_signals_ && (!is_end || has_flushed_)) return is_end;
+    has_signals_ = false;
+    has_flushed_ = is_end;
+    for (Source& source : sources_) source.reached = reached_by(source);
+    arrived_ = mpi::Clock::now();
+    if (lent_.visibility == Visibility::Flush) lent_.arena.arena().flush_remote_writes();
+    if (lent_.visibility == Visibility::LoopbackRead) {
+        reads_left_ = lent_.loopback->start();
+        is_reading_ = true;
+        return false;
+    }
+    show();
+    return is_end;
+}
+
+/// What had been reached when it began can be seen now.
+void VerbsPush::show() {
+    is_reading_ = false;
+    for (Source& source : sources_) source.signals = source.reached;
+    if (lent_.visibility != Visibility::Nothing)
+        visibility_time_ =
+            visibility_time_.value_or(std::chrono::nanoseconds(0)) + (mpi::Clock::now() - arrived_);
+}
+
+std::uint32_t VerbsPush::reached_by(const Source& source) const {
+    std::uint32_t least = ~std::uint32_t{0};
+    for (std::size_t i = 0; i < source.receivers; ++i)
+        least = std::min(least, receivers_[source.first_receiver + i].signals());
+    return least;
+}
+
+bool VerbsPush::is_placed(const Part& segment) const {
+    const Target& target = targets_[segment.target];
+    for (std::size_t i = 0; i < target.senders; ++i)
+        if (senders_[target.first_sender + i].signals_done() <= segment.index) return false;
+    // What a rank writes to itself it may go on to read: an answer alone does not say that it can.
+    if (target.rank != lent_.context.world->rank()) return true;
+    const auto self = std::find_if(sources_.begin(), sources_.end(),
+                                   [&](const Source& s) { return s.rank == target.rank; });
+    return self != sources_.end() && self->signals > segment.index;
 }
 
 /// Each queue pair in turn, one batch at a time, so that destinations get their bytes in the plan's
@@ -230,7 +133,7 @@ void VerbsPush::post() {
         Target& target = targets_[sender.target()];
         turn_ = turn_ + 1 == senders_.size() ? 0 : turn_ + 1;
         ++blocked;
-        if (sender.is_posted()) continue;
+        if (sender.is_posted() || sender.is_held()) continue;
         const Bytes bytes = sender.next_bytes();
         // A batch counts from its first request on: a queue may take it in parts.
         const bool was_begun = sender.has_begun();
@@ -314,6 +217,7 @@ void VerbsPush::handle(const ibv_wc& completion) {
         --receivers_left_;
         return;
     }
+    if (arrival == Receiver::Arrival::Signal) has_signals_ = true;
     ++channel.owed;
     lent_.connections.answer(channel);
 }

@@ -7,20 +7,32 @@
 namespace weightlift::transport::verbs {
 
 Receiver::Receiver(const Channel& channel, std::vector<Parcel> parcels, const std::byte* staging,
-                   Bytes slot, std::byte* arena)
+                   Bytes slot, std::byte* arena, std::uint32_t signals)
     : peer_(channel.peer),
       parcels_(std::move(parcels)),
       staging_(staging),
       slot_(slot),
-      arena_(arena) {}
+      arena_(arena),
+      expected_signals_(signals) {}
 
 void Receiver::start(std::uint64_t epoch) {
     epoch_ = epoch;
     next_parcel_ = 0;
+    signals_ = 0;
     has_arrived_ = false;
 }
 
 Receiver::Arrival Receiver::accept(std::uint32_t notice, const std::string& peer_label) {
+    if ((notice & (kParcelBit | kSignalBit)) == kSignalBit) {
+        if (signals_ == expected_signals_ || notice != signal_notice(epoch_, signals_))
+            throw TransportError(fmt::format(
+                "verbs: {} has sent signal {:#x}, but {:#x} would be next: {} of {} segments have "
+                "arrived in epoch {}",
+                peer_label, notice, signal_notice(epoch_, signals_), signals_, expected_signals_,
+                epoch_));
+        ++signals_;
+        return Arrival::Signal;
+    }
     if ((notice & kParcelBit) == 0) {
         if (notice != notice_of(epoch_))
             throw TransportError(fmt::format("verbs: {} has notified epoch {}, but {} is under way",
@@ -32,6 +44,10 @@ Receiver::Arrival Receiver::accept(std::uint32_t notice, const std::string& peer
             throw TransportError(
                 fmt::format("verbs: {} has notified epoch {} after {} of {} parcels", peer_label,
                             epoch_, next_parcel_, parcels_.size()));
+        if (signals_ != expected_signals_)
+            throw TransportError(
+                fmt::format("verbs: {} has notified epoch {} after {} of {} segments", peer_label,
+                            epoch_, signals_, expected_signals_));
         has_arrived_ = true;
         return Arrival::Notice;
     }

@@ -1,4 +1,5 @@
-// What one queue pair brings in a push: exactly one notice of its epoch, after all its parcels.
+// What one queue pair brings in a push: exactly one notice of its epoch, after all its parcels and
+// signals.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,17 @@ namespace weightlift::transport::verbs {
 class Receiver {
 public:
     /// `staging`: kSlots slots of `slot` bytes for the parcels; `arena` is where they belong.
+    /// `signals`: how many are to come.
     Receiver(const Channel& channel, std::vector<Parcel> parcels, const std::byte* staging,
-             Bytes slot, std::byte* arena);
+             Bytes slot, std::byte* arena, std::uint32_t signals);
 
     [[nodiscard]] int peer() const { return peer_; }
     [[nodiscard]] bool is_done() const { return has_arrived_; }
+    /// So far.
+    [[nodiscard]] std::uint32_t signals() const { return signals_; }
     void start(std::uint64_t epoch);
 
-    enum class Arrival { Parcel, Notice };
+    enum class Arrival { Parcel, Signal, Notice };
     /// `notice`: what came with a completion. A parcel's rows are put in place. TransportError,
     /// naming `peer_label`, where it is not what must come next.
     [[nodiscard]] Arrival accept(std::uint32_t notice, const std::string& peer_label);
@@ -33,6 +37,7 @@ private:
     std::byte* arena_;
     std::uint64_t epoch_ = 0;
     std::size_t next_parcel_ = 0;
+    std::uint32_t signals_ = 0, expected_signals_ = 0;
     bool has_arrived_ = false;
 };
 

@@ -10,11 +10,13 @@
 
 namespace weightlift::transport::verbs {
 
-/// One RDMA WRITE: `rows` rows of `row_bytes` here, one after the other at `dst_offset` there.
+/// One RDMA WRITE: `rows` rows of `row_bytes` here, one after the other at `dst_offset` there. None
+/// where it is the signal of a segment.
 struct Request {
     std::uint32_t destination = 0;
     bool is_packed = false;  ///< rows are copied into staging here and leave as one piece
     bool is_parcel = false;  ///< they arrive in the peer's staging, which cuts them out
+    bool is_signal = false;  ///< all that was sent before it is a segment, or several
     Bytes src_offset = 0, src_pitch = 0;
     Bytes dst_offset = 0, dst_pitch = 0;  ///< pitch: of a parcel's rows in the region
     std::uint64_t rows = 0;
@@ -22,6 +24,7 @@ struct Request {
     [[nodiscard]] Bytes bytes() const { return rows * row_bytes; }
     /// Scatter/gather entries it takes.
     [[nodiscard]] std::uint64_t pieces() const {
+        if (is_signal) return 0;
         return is_packed || src_pitch == row_bytes ? 1 : rows;
     }
     friend bool operator==(const Request&, const Request&) = default;

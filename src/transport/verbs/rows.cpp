@@ -131,6 +131,12 @@ RowRule::Choice RowRule::choose(Bytes row_bytes) const {
     return at == by_size.end() ? otherwise : at->second;
 }
 
+void RowRule::never_unpack() {
+    for (auto& [size, choice] : by_size) choice.unpacks = false;
+    otherwise.unpacks = false;
+    why += fmt::format("{}segments: no row is unpacked", why.empty() ? "" : "; ");
+}
+
 RowRule fixed_rule(Rows rows) {
     return {.by_size = {},
             .otherwise = {.packs = rows == Rows::Pack || rows == Rows::Unpack,

@@ -19,6 +19,8 @@ struct RowRule {
     std::string why;  ///< for the results file
 
     [[nodiscard]] Choice choose(Bytes row_bytes) const;
+    /// A segment is placed when its last byte is written, not when the peer has cut it out.
+    void never_unpack();
 };
 
 /// What `--rows` says where it is not auto.

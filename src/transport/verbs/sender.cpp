@@ -28,10 +28,10 @@ std::uint32_t Sender::slots_of(const Request& request) const {
 void Sender::add(const Request& request) {
     const auto index = static_cast<std::uint32_t>(requests_.size());
     const std::uint32_t slots = slots_of(request);
-    const bool is_alone = request.is_packed || request.is_parcel;
+    const bool is_alone = request.is_packed || request.is_parcel || request.is_signal;
     const auto most = static_cast<std::uint32_t>(std::max(1, channel_->pair->shape().sends / 4));
-    const bool fits = !batches_.empty() && !is_alone && !batches_.back().is_packed &&
-                      !batches_.back().is_parcel && batches_.back().slots + slots <= most &&
+    const bool fits = !batches_.empty() && !is_alone && !batches_.back().is_alone() &&
+                      batches_.back().slots + slots <= most &&
                       batches_.back().bytes + request.bytes() <= batch_bytes_;
     if (!fits) batches_.push_back({.first = index});
     Batch& batch = batches_.back();
@@ -40,7 +40,9 @@ void Sender::add(const Request& request) {
     batch.bytes += request.bytes();
     batch.is_packed = request.is_packed;
     batch.is_parcel = request.is_parcel;
+    batch.is_signal = request.is_signal;
     if (request.is_packed) ++packed_;
+    if (request.is_signal) signals_.push_back(batches_.size() - 1);
     if (request.is_parcel)
         parcels_.push_back(
             {request.dst_offset, request.dst_pitch, request.rows, request.row_bytes});
@@ -61,6 +63,10 @@ void Sender::seal(const Addresses& at) {
         ibv_send_wr& work = work_[i];
         work = {};
         work.wr_id = pack_id({Kind::Send, channel_->id, static_cast<std::uint32_t>(i)});
+        if (request.is_signal) {
+            work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+            continue;
+        }
         const std::size_t first = entries_.size();
         if (request.is_packed) {
             entries_.push_back(
@@ -109,6 +115,9 @@ void Sender::start(std::uint64_t epoch) {
     packed_posted_ = 0;
     packed_under_way_ = 0;
     is_packed_ = false;
+    allowed_ = signals_done_ = 0;
+    for (std::size_t i = 0; i < signals_.size(); ++i)
+        work_[batches_[signals_[i]].first].imm_data = htonl(signal_notice(epoch, i));
     work_.back().imm_data = htonl(notice_of(epoch));
 }
 
@@ -118,7 +127,8 @@ bool Sender::post() {
     if (resume_ == 0) {
         if (slots_used_ > 0 && slots_used_ + batch.slots > depth) return false;
         if (batch.is_packed && packed_under_way_ == kSlots) return false;
-        if (batch.is_parcel && channel_->free_slots == 0) return false;
+        if (batch.is_parcel && channel_->unanswered >= kSlots) return false;
+        if (batch.is_signal && channel_->unanswered >= kSignals) return false;
         if (batch.is_packed && !is_packed_) {
             const Request& request = requests_[batch.first];
             copy_rows(staging_ + packed_posted_ % kSlots * slot_, request.row_bytes,
@@ -142,7 +152,7 @@ bool Sender::post() {
         ++packed_posted_;
         ++packed_under_way_;
     }
-    if (batch.is_parcel) --channel_->free_slots;
+    if (batch.is_parcel || batch.is_signal) ++channel_->unanswered;
     ++next_;
     return true;
 }
@@ -154,12 +164,14 @@ Bytes Sender::complete(std::uint32_t index) {
     ++done_;
     slots_used_ -= batch.slots;
     if (batch.is_packed) --packed_under_way_;
+    if (batch.is_signal) ++signals_done_;
     return batch.bytes;
 }
 
 std::string Sender::describe(std::uint32_t index) const {
     if (index >= requests_.size()) return "notice of the end";
     const Request& request = requests_[index];
+    if (request.is_signal) return "signal of a segment";
     return fmt::format("write of {} to byte {}", human_bytes(request.bytes()), request.dst_offset);
 }
 

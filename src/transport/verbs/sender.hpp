@@ -17,10 +17,14 @@ struct Parcel {
     [[nodiscard]] Bytes bytes() const { return rows * row_bytes; }
 };
 
-/// The two meanings of the 32 bits that arrive with a completion.
-inline constexpr std::uint32_t kParcelBit = 0x80000000;
+/// The three meanings of the 32 bits that arrive with a completion.
+inline constexpr std::uint32_t kParcelBit = 0x80000000, kSignalBit = 0x40000000;
 [[nodiscard]] constexpr std::uint32_t notice_of(std::uint64_t epoch) {
-    return static_cast<std::uint32_t>(epoch) & ~kParcelBit;
+    return static_cast<std::uint32_t>(epoch) & ~(kParcelBit | kSignalBit);
+}
+[[nodiscard]] constexpr std::uint32_t signal_notice(std::uint64_t epoch, std::size_t index) {
+    return kSignalBit | (static_cast<std::uint32_t>(epoch) & 0x3ff) << 20 |
+           (static_cast<std::uint32_t>(index) & 0xfffff);
 }
 [[nodiscard]] constexpr std::uint32_t parcel_notice(std::size_t index) {
     return kParcelBit | (static_cast<std::uint32_t>(index) & ~kParcelBit);
@@ -49,6 +53,14 @@ public:
     [[nodiscard]] bool packs() const { return packed_ > 0; }
 
     void start(std::uint64_t epoch);
+    /// Lets requests be posted up to the next signal; after the last one, all.
+    void allow_segment() { ++allowed_; }
+    /// Whether the next batch is not allowed yet.
+    [[nodiscard]] bool is_held() const {
+        return allowed_ < signals_.size() && (allowed_ == 0 || next_ > signals_[allowed_ - 1]);
+    }
+    /// Segments of which all that this queue pair sends has been placed.
+    [[nodiscard]] std::size_t signals_done() const { return signals_done_; }
     [[nodiscard]] bool is_posted() const { return next_ == batches_.size(); }
     [[nodiscard]] bool is_done() const { return done_ == batches_.size(); }
     /// Whether the next batch is posted in part.
@@ -56,7 +68,7 @@ public:
     /// Payload of the next batch.
     [[nodiscard]] Bytes next_bytes() const { return batches_[next_].bytes; }
     /// Posts the next batch. False where it must wait for a slot of the queue, of staging here, or
-    /// of staging there; the call may be repeated.
+    /// for the peer's answer; the call may be repeated.
     [[nodiscard]] bool post();
     /// The oldest batch has completed: its payload. `index` is the request that said so.
     [[nodiscard]] Bytes complete(std::uint32_t index);
@@ -67,7 +79,8 @@ private:
     struct Batch {
         std::uint32_t first = 0, count = 0;  ///< requests
         std::uint32_t slots = 0;             ///< of the send queue
-        bool is_packed = false, is_parcel = false;
+        bool is_packed = false, is_parcel = false, is_signal = false;
+        [[nodiscard]] bool is_alone() const { return is_packed || is_parcel || is_signal; }
         Bytes bytes = 0;
     };
     [[nodiscard]] std::uint32_t slots_of(const Request& request) const;
@@ -78,6 +91,7 @@ private:
     std::vector<Request> requests_;
     std::vector<Batch> batches_;
     std::vector<Parcel> parcels_;
+    std::vector<std::size_t> signals_;  ///< their batches
     std::vector<ibv_send_wr> work_;
     std::vector<ibv_sge> entries_;
     const std::byte* arena_ = nullptr;
@@ -91,6 +105,7 @@ private:
     std::uint32_t slots_used_ = 0;
     std::size_t packed_posted_ = 0;
     int packed_under_way_ = 0;
+    std::size_t allowed_ = 0, signals_done_ = 0;
 };
 
 }  // namespace weightlift::transport::verbs

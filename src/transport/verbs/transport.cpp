@@ -108,8 +108,8 @@ void VerbsTransport::register_with_own() {
     const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
     if (context_.is_written_to && arena_->bytes() > 0)
         visibility_ = visibility_for(arena_->remote_writes());
-    // A source lets nobody write to it. Relaxed ordering is right: every byte is written once a
-    // push, and only completions are trusted.
+    // A rank that is only a source lets nobody write to it. Relaxed ordering is right: no byte is
+    // written again before its first value was used, and only completions are trusted.
     const int access = (context_.is_written_to ? write : IBV_ACCESS_LOCAL_WRITE) |
                        (visibility_ == Visibility::LoopbackRead ? IBV_ACCESS_REMOTE_READ : 0) |
                        (context_.verbs.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
@@ -177,7 +177,8 @@ std::unique_ptr<Push> VerbsTransport::prepare(BoundPlan plan) {
         throw TransportError("verbs: the last push was given up, connect again first");
     for (const Destination& destination : plan.destinations) check_key(destination);
     check_bounds(plan, arena_->bytes(), context_.label);
-    const RowRule rule = row_rule(plan);
+    RowRule rule = row_rule(plan);
+    if (!plan.segments.empty()) rule.never_unpack();
     rows_ = rule.why;
     return std::make_unique<VerbsPush>(plan, rule,
                                        Lent{.context = context_,
@@ -221,7 +222,7 @@ const Capabilities& capabilities() {
                                     .one_sided = true,
                                     .ordering = Ordering::PerChannel,
                                     .notify = Notify::LastPerChannel,
-                                    .imm_bits = 31,
+                                    .imm_bits = 30,
                                     .max_sge = plan::kGatheredRows};
     return value;
 }

@@ -44,8 +44,8 @@ TEST(QueuePairs, take_as_many_as_were_asked_for) {
 }
 
 TEST(QueuePairs, cost_memory_where_they_send) {
-    // 256 requests of 512 bytes and completions of 64, and 6 receives' completions.
-    EXPECT_EQ(count_queue_pairs(all_to_all(1, 1), 1).bytes, 256U * (512 + 64) + 6 * 64);
+    // 256 requests of 512 bytes and completions of 64, and 18 receives' completions.
+    EXPECT_EQ(count_queue_pairs(all_to_all(1, 1), 1).bytes, 256U * (512 + 64) + 18 * 64);
     EXPECT_EQ(count_queue_pairs(all_to_all(1, 1), 1).rank, 0);
 }
 
