@@ -13,6 +13,7 @@ struct SelfPush {
     Bytes half = 0;
     std::vector<Copy> copies;
     Bytes slice = 0, max_message = 0;
+    std::vector<Segment> segments{};
 
     [[nodiscard]] Bytes bytes() const {
         Bytes sum = 0;
@@ -62,7 +63,11 @@ public:
 
     void connect() { transport_->connect({{{0, what_.bytes()}}, {{0, what_.bytes()}}, {{0}}}); }
     [[nodiscard]] std::unique_ptr<Push> prepare() {
-        return transport_->prepare({{{0, 2 * what_.half, key_}}, what_.copies, {0}});
+        return prepare_for(static_cast<std::uint32_t>(what_.segments.size()));
+    }
+    [[nodiscard]] std::unique_ptr<Push> prepare_for(std::uint32_t signals) {
+        return transport_->prepare(
+            {{{0, 2 * what_.half, key_}}, what_.copies, what_.segments, {0}, {signals}});
     }
     [[nodiscard]] Bytes bytes() const { return what_.bytes(); }
 
@@ -71,6 +76,7 @@ public:
         for (Bytes i = 0; i < bytes.size(); ++i) bytes[i] = pattern(0, epoch, i);
         upload(*arena_, bytes);
         push.start(epoch, epoch);
+        for (std::size_t i = 0; i < what_.segments.size(); ++i) allow_next(push, i);
         Rig::finish(push);
         for (const Copy& copy : what_.copies)
             for (std::uint64_t row = 0; row < copy.rows; ++row)
@@ -84,6 +90,19 @@ public:
     }
 
 private:
+    /// All segments of a round, and then until they have come.
+    void allow_next(Push& push, std::size_t i) {
+        const auto& segments = what_.segments;
+        if (i + 1 < segments.size() && segments[i + 1].round == segments[i].round) return;
+        push.allow(i + 1);
+        const auto deadline = soon();
+        while (push.placed() <= i || push.signals_from(0) <= i) {
+            ASSERT_FALSE(push.test() && i + 1 < segments.size()) << "after segment " << i;
+            ASSERT_FALSE(deadline.passed()) << "in segment " << i;
+        }
+        EXPECT_EQ(push.placed(), i + 1);
+        EXPECT_EQ(push.signals_from(0), i + 1);
+    }
     static std::ptrdiff_t signed_(Bytes bytes) { return static_cast<std::ptrdiff_t>(bytes); }
 
     SelfPush what_;
@@ -138,6 +157,35 @@ TEST_F(NcclSelfPush, carries_what_needs_many_rounds) {
         const auto push = rig.prepare();
         for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) rig.push_and_check(*push, epoch);
     }
+}
+
+TEST_F(NcclSelfPush, carries_segments_as_they_are_allowed) {
+    for (const Bytes limit : {Bytes{0}, Bytes{30000}}) {
+        SelfPush what = mixed(4 * MiB, 2 * MiB, 11);
+        what.slice = what.max_message = limit;
+        // Of none to four copies each, one or two in a round, with rounds left out.
+        std::mt19937_64 random(12);
+        std::uint32_t round = 2;
+        for (std::size_t end = 0; end < what.copies.size();
+             round += static_cast<std::uint32_t>(random() % 3)) {
+            end = std::min(what.copies.size(), end + random() % 5);
+            what.segments.push_back({end, 0, round});
+        }
+        SelfRig rig(what);
+        const auto push = rig.prepare();
+        for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) {
+            rig.push_and_check(*push, epoch);
+            EXPECT_EQ(push->completed_bytes(), epoch * rig.bytes());
+        }
+    }
+}
+
+TEST_F(NcclSelfPush, refuses_another_number_of_segments_than_expected) {
+    SelfPush what = mixed(MiB, MiB / 4, 13);
+    what.segments = {{what.copies.size(), 0, 0}};
+    SelfRig rig(what);
+    EXPECT_THROW((void)rig.prepare_for(2), TransportError);
+    EXPECT_THROW((void)rig.prepare_for(0), TransportError);
 }
 
 TEST_F(NcclSelfPush, carries_nothing_but_the_notice) {

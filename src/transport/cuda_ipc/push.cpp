@@ -46,12 +46,20 @@ CudaIpcPush::CudaIpcPush(const BoundPlan& plan, Parts parts)
     const DeviceGuard guard(device_);
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
           "cudaDeviceGetAttribute");
-    work_ = split_copies(plan.copies, destinations_.size(), parts_.rules);
-    batches_of_.resize(destinations_.size());
-    for (const Batch& batch : work_.batches) ++batches_of_[batch.destination];
+    work_ = split_segments(plan.copies, plan.segments, destinations_.size(), parts_.rules);
+    for (const Segment& segment : plan.segments) segments_.push_back({segment.destination});
+    tasks_of_.resize(destinations_.size());
+    for (const Batch& batch : work_.batches)
+        if (segments_.empty())
+            ++tasks_of_[batch.destination];
+        else
+            ++segments_[batch.needs - 1].batches;
+    for (const Held& segment : segments_) ++tasks_of_[segment.destination];
     left_.resize(destinations_.size());
+    signalled_.resize(destinations_.size());
+    batches_left_.resize(segments_.size());
     if (work_.batches.empty()) return;
-    lanes_ = std::vector<Lane>(kEngineLanes + 1);
+    lanes_ = std::vector<Lane>(kEngineLanes + (segments_.empty() ? 1 : kKernelLanesOfSegments));
     const std::size_t bytes = work_.pieces.size() * sizeof(Piece);
     if (bytes == 0) return;
     pieces_ = memory::make_cuda_arena(bytes, {.device = device_});
@@ -78,8 +86,10 @@ void CudaIpcPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     state_ = State::Dead;  // where the next throws
     arrivals_.start(epoch);
     epoch_ = epoch;
-    next_ = 0;
-    left_ = batches_of_;
+    next_ = allowed_ = placed_ = 0;
+    left_ = tasks_of_;
+    std::fill(signalled_.begin(), signalled_.end(), 0U);
+    for (std::size_t i = 0; i < segments_.size(); ++i) batches_left_[i] = segments_[i].batches;
     destinations_left_ = destinations_.size();
     if (!lanes_.empty()) {
         const DeviceGuard guard(device_);
@@ -90,6 +100,11 @@ void CudaIpcPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     state_ = State::Running;
 }
 
+void CudaIpcPush::allow(std::size_t end) {
+    WEIGHTLIFT_ENSURES(allowed_ <= end && end <= segments_.size());
+    allowed_ = end;
+}
+
 bool CudaIpcPush::test() {
     WEIGHTLIFT_ENSURES(state_ != State::Dead);
     if (state_ == State::Idle) return true;
@@ -97,6 +112,7 @@ bool CudaIpcPush::test() {
     if (destinations_left_ > 0) {
         const DeviceGuard guard(device_);
         collect();
+        signal();
         post();
     }
     arrivals_.look();
@@ -105,16 +121,14 @@ bool CudaIpcPush::test() {
     return done;
 }
 
-/// In the plan's order, each batch to the engine with the least to do.
+/// In the plan's order, each batch to the lane with the least to do.
 void CudaIpcPush::post() {
-    while (next_ < work_.batches.size()) {
+    while (next_ < work_.batches.size() && work_.batches[next_].needs <= allowed_) {
         const Batch& batch = work_.batches[next_];
-        const auto engines = lanes_.begin() + kEngineLanes;
-        auto lane = engines;
-        if (!batch.is_kernel)
-            lane = std::min_element(lanes_.begin(), engines, [](const Lane& a, const Lane& b) {
-                return a.outstanding() < b.outstanding();
-            });
+        const auto kernels = lanes_.begin() + kEngineLanes;
+        const auto lane = std::min_element(
+            batch.is_kernel ? kernels : lanes_.begin(), batch.is_kernel ? lanes_.end() : kernels,
+            [](const Lane& a, const Lane& b) { return a.outstanding() < b.outstanding(); });
         if (lane->is_full()) return;
         put(batch, *lane);
         lane->push(next_++, batch.bytes);
@@ -149,14 +163,33 @@ void CudaIpcPush::collect() {
         while (const auto index = lane.pop()) {
             const Batch& batch = work_.batches[*index];
             completed_ += batch.bytes;
-            if (--left_[batch.destination] == 0) notify(batch.destination);
+            if (!segments_.empty())
+                --batches_left_[batch.needs - 1];
+            else if (--left_[batch.destination] == 0)
+                notify(batch.destination);
         }
 }
 
-void CudaIpcPush::notify(std::uint32_t destination) {
-    // The event has come after every byte; a reader that acquires this sees them.
+// One after the other, so that a count means a destination's first segments: lanes overtake.
+void CudaIpcPush::signal() {
+    for (; placed_ < allowed_ && batches_left_[placed_] == 0; ++placed_) {
+        const std::uint32_t destination = segments_[placed_].destination;
+        ++signalled_[destination];
+        if (--left_[destination] == 0)
+            notify(destination);
+        else
+            note(destination, false);
+    }
+}
+
+void CudaIpcPush::note(std::uint32_t destination, bool is_done) const {
+    // Events have come after every byte; a reader that acquires this sees them.
     parts_.regions[destination]->epochs().write(
-        parts_.rank, {.epoch = static_cast<std::uint32_t>(epoch_), .is_done = true});
+        parts_.rank, {static_cast<std::uint32_t>(epoch_), signalled_[destination], is_done});
+}
+
+void CudaIpcPush::notify(std::uint32_t destination) {
+    note(destination, true);
     --destinations_left_;
 }
 
@@ -166,6 +199,7 @@ std::vector<int> CudaIpcPush::pending() const {
     for (std::size_t d = 0; d < left_.size(); ++d)
         if (left_[d] > 0) peers.push_back(destinations_[d]);
     std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
     return peers;
 }
 

@@ -31,6 +31,11 @@ public:
 
     void start(std::uint64_t version, std::uint64_t epoch) override;
     [[nodiscard]] bool test() override;
+    void allow(std::size_t end) override;
+    [[nodiscard]] std::size_t placed() const override { return placed_; }
+    [[nodiscard]] std::uint32_t signals_from(std::size_t source) const override {
+        return arrivals_.segments_from(source);
+    }
     [[nodiscard]] std::vector<int> pending() const override;
     [[nodiscard]] Bytes completed_bytes() const override { return completed_; }
 
@@ -59,11 +64,19 @@ private:
         Bytes outstanding_ = 0;
     };
     enum class State { Idle, Running, Dead };
-    static constexpr std::size_t kEngineLanes = 4;
+    /// The kernel of one segment does not fill a GPU.
+    static constexpr std::size_t kEngineLanes = 4, kKernelLanesOfSegments = 4;
+    struct Held {
+        std::uint32_t destination = 0;
+        std::size_t batches = 0;
+    };
 
     void post();
     void put(const Batch& batch, const Lane& lane) const;
     void collect();
+    /// Tells destinations how many of their segments are placed.
+    void signal();
+    void note(std::uint32_t destination, bool is_done) const;
     void notify(std::uint32_t destination);
 
     Parts parts_;
@@ -72,13 +85,18 @@ private:
     int device_, multiprocessors_ = 0;
     Work work_;
     std::unique_ptr<memory::Arena> pieces_;  ///< work_.pieces in memory of the device
-    std::vector<Lane> lanes_;                ///< the kernel's is the last
-    std::vector<std::size_t> batches_of_;    ///< by destination
+    std::vector<Lane> lanes_;                ///< the engines', then the kernel's
+    std::vector<Held> segments_;
+    /// By destination: batches, or segments where the plan has them.
+    std::vector<std::size_t> tasks_of_;
 
     State state_ = State::Idle;
     std::uint64_t epoch_ = 0;
-    std::size_t next_ = 0;           ///< batch to post
-    std::vector<std::size_t> left_;  ///< by destination: batches not done
+    std::size_t next_ = 0;                   ///< batch to post
+    std::vector<std::size_t> left_;          ///< by destination: tasks not done
+    std::vector<std::size_t> batches_left_;  ///< by segment: batches not done
+    std::vector<std::uint32_t> signalled_;   ///< by destination: segments
+    std::size_t allowed_ = 0, placed_ = 0;   ///< segments
     std::size_t destinations_left_ = 0;
     Bytes completed_ = 0;
 };

@@ -85,4 +85,24 @@ Work split_copies(std::span<const plan::Copy> copies, std::size_t destinations,
     return work;
 }
 
+Work split_segments(std::span<const plan::Copy> copies, std::span<const Segment> segments,
+                    std::size_t destinations, const SplitRules& rules) {
+    if (segments.empty()) return split_copies(copies, destinations, rules);
+    Work work;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const Work next =
+            split_copies(copies.subspan(begin, segments[i].end - begin), destinations, rules);
+        begin = segments[i].end;
+        for (Batch batch : next.batches) {
+            batch.first += batch.is_kernel ? work.pieces.size() : work.ops.size();
+            batch.needs = i + 1;
+            work.batches.push_back(batch);
+        }
+        work.ops.insert(work.ops.end(), next.ops.begin(), next.ops.end());
+        work.pieces.insert(work.pieces.end(), next.pieces.begin(), next.pieces.end());
+    }
+    return work;
+}
+
 }  // namespace weightlift::transport::cuda_ipc

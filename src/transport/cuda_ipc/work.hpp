@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "weightlift/plan/copy.hpp"
+#include "weightlift/transport/bound_plan.hpp"
 
 #include "../pieces.hpp"
 
@@ -27,18 +27,24 @@ struct Batch {
     bool is_kernel = false;
     std::size_t first = 0, count = 0;
     Bytes bytes = 0;
+    std::size_t needs = 0;  ///< segments of the plan that must be allowed, its own the last
 };
 
 struct Work {
     std::vector<plan::Copy> ops;
     std::vector<Piece> pieces;
-    std::vector<Batch>
-        batches;  ///< one of the kernel per destination before all, then the engines'
+    /// Of what is split at once: one of the kernel per destination before all, then the engines'.
+    std::vector<Batch> batches;
 };
 
 /// Copies in the plan's order, but for those that are joined: rows that follow each other at both
 /// ends become one, copies at even distances one.
 [[nodiscard]] Work split_copies(std::span<const plan::Copy> copies, std::size_t destinations,
                                 const SplitRules& rules);
+/// The same of each segment by itself, in their order; ends are in `copies`. Without any: all at
+/// once.
+[[nodiscard]] Work split_segments(std::span<const plan::Copy> copies,
+                                  std::span<const Segment> segments, std::size_t destinations,
+                                  const SplitRules& rules);
 
 }  // namespace weightlift::transport::cuda_ipc

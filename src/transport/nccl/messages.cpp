@@ -87,7 +87,7 @@ public:
         }
     }
     void close() {
-        if (used_ > 0) ends_.push_back({0, packed_.size(), used_});
+        if (used_ > 0) ends_.push_back({.packed_end = packed_.size(), .packed_bytes = used_});
         used_ = 0;
     }
     [[nodiscard]] const std::vector<Round>& ends() const { return ends_; }
@@ -140,7 +140,8 @@ public:
 
 private:
     void close() {
-        list_.rounds.push_back({list_.messages.size(), 0, 0});
+        list_.rounds.push_back(
+            {.messages_end = list_.messages.size(), .number = list_.rounds.size()});
         used_ = 0;
         count_ = 0;
     }
@@ -191,14 +192,16 @@ PairMessages cut_messages(std::span<const plan::Copy> copies, const MessageRules
                               copy.dst_offset + row * copy.dst_pitch, copy.row_bytes});
     }
     PairMessages list;
-    const Bytes even = std::max(ceil_div(packed, kPackedRounds), rules.least_packed);
+    const Bytes even = rules.is_spread
+                           ? std::max(ceil_div(packed, kPackedRounds), rules.least_packed)
+                           : rules.slot;
     Packer packer(std::min(rules.slot, even), list.packed);
     for (const plan::Copy& copy : short_ones) packer.add(copy);
     packer.close();
 
     // Packing for the first time has something to hide behind where the first round packs nothing.
     const std::vector<Round>& ends = packer.ends();
-    const std::size_t first = ranges.empty() || ends.empty() ? 0 : 1;
+    const std::size_t first = !rules.is_spread || ranges.empty() || ends.empty() ? 0 : 1;
     Dealer dealer(rules, list, direct, std::max<std::size_t>(1, ends.size() + first));
     for (const Message& range : ranges) dealer.add(range);
     dealer.finish();
@@ -214,6 +217,34 @@ PairMessages cut_messages(std::span<const plan::Copy> copies, const MessageRules
     return list;
 }
 
+PairMessages cut_segments(std::span<const plan::Copy> copies, std::span<const Segment> segments,
+                          const MessageRules& rules) {
+    if (segments.empty()) return cut_messages(copies, rules);
+    MessageRules of_segments = rules;
+    of_segments.is_spread = false;
+    PairMessages list;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < segments.size();) {
+        const std::uint32_t round = segments[i].round;
+        const std::size_t before = i;
+        while (i < segments.size() && segments[i].round == round) ++i;
+        const std::size_t end = segments[i - 1].end;
+        const PairMessages next = cut_messages(copies.subspan(begin, end - begin), of_segments);
+        for (Round one : next.rounds) {
+            const bool is_last = one.number + 1 == next.rounds.size();
+            one.messages_end += list.messages.size();
+            one.packed_end += list.packed.size();
+            one.number = round_number(round, one.number);
+            one.segments_end = is_last ? i : before;
+            list.rounds.push_back(one);
+        }
+        list.messages.insert(list.messages.end(), next.messages.begin(), next.messages.end());
+        list.packed.insert(list.packed.end(), next.packed.begin(), next.packed.end());
+        begin = end;
+    }
+    return list;
+}
+
 void check_messages(const PairMessages& list, Bytes arena_bytes, const std::string& peer) {
     const auto refuse = [&](const char* why) {
         throw TransportError(fmt::format("nccl: the list of messages of {} {}", peer, why));
@@ -223,7 +254,8 @@ void check_messages(const PairMessages& list, Bytes arena_bytes, const std::stri
     for (std::size_t i = 0; i < list.rounds.size(); ++i) {
         const Round& round = list.rounds[i];
         if (round.messages_end < last.messages_end || round.packed_end < last.packed_end ||
-            round.messages_end > list.messages.size() || round.packed_end > list.packed.size())
+            round.messages_end > list.messages.size() || round.packed_end > list.packed.size() ||
+            (i > 0 && round.number <= last.number) || round.segments_end < last.segments_end)
             refuse("has rounds that are not in order");
         for (const Packed& one : list.packed_of(i)) {
             const Bytes bytes = one.copy.bytes();

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "weightlift/plan/copy.hpp"
+#include "weightlift/transport/bound_plan.hpp"
 
 namespace weightlift::transport::nccl {
 
@@ -18,6 +18,8 @@ struct MessageRules {
     Bytes message = ~Bytes{0};     ///< most bytes of a message from arena to arena
     std::uint64_t messages = 256;  ///< most of those in a round
     Bytes least_packed = 8 * MiB;  ///< where there is more to pack, no round packs less
+    /// Whether packing is spread over rounds to travel behind ranges. Of segments others do.
+    bool is_spread = true;
 };
 
 /// A range that travels from arena to arena.
@@ -35,13 +37,29 @@ struct Packed {
 struct Round {
     std::uint64_t messages_end = 0, packed_end = 0;
     Bytes packed_bytes = 0;
+    std::uint64_t number = 0;        ///< ascending; ranks go through rounds in this order
+    std::uint64_t segments_end = 0;  ///< of the pair: those that are there after it
 };
+
+/// Of the first round of a plan's segments of one round, or any after it.
+[[nodiscard]] constexpr std::uint64_t round_number(std::uint32_t of_plan, std::uint64_t further) {
+    return (std::uint64_t{of_plan} << 32) + further;
+}
+[[nodiscard]] constexpr std::uint32_t round_of_plan(std::uint64_t number) {
+    return static_cast<std::uint32_t>(number >> 32);
+}
 
 struct PairMessages {
     std::vector<Message> messages;
     std::vector<Packed> packed;
     std::vector<Round> rounds;  ///< never empty
     [[nodiscard]] Bytes bytes() const;
+    /// With the first round, and with those that would else carry nothing.
+    [[nodiscard]] bool carries_epoch(std::size_t round) const {
+        return round == 0 || (messages_of(round).empty() && rounds[round].packed_bytes == 0);
+    }
+    /// When the destination says that all is there.
+    [[nodiscard]] std::uint64_t answer_number() const { return rounds.back().number + 2; }
     [[nodiscard]] std::span<const Message> messages_of(std::size_t round) const;
     [[nodiscard]] std::span<const Packed> packed_of(std::size_t round) const;
 };
@@ -49,6 +67,11 @@ struct PairMessages {
 /// The copies of one pair, in the plan's order. Long ranges are dealt out over the rounds, so that
 /// they travel while the kernel packs what goes next.
 [[nodiscard]] PairMessages cut_messages(std::span<const plan::Copy> copies,
+                                        const MessageRules& rules);
+/// The same for the pair's segments (ends in `copies`), each in rounds of its own round's numbers.
+/// Without any: all copies at once.
+[[nodiscard]] PairMessages cut_segments(std::span<const plan::Copy> copies,
+                                        std::span<const Segment> segments,
                                         const MessageRules& rules);
 
 /// Throws TransportError, naming `peer`, where a list that it has told is not well formed or leaves

@@ -24,6 +24,8 @@ constexpr int kListTag = 31022;
 constexpr Bytes kAlignment = 256;
 /// Steps that may be on the streams and not seen done: CUDA's queues are not endless.
 constexpr std::size_t kAhead = 8;
+/// Those, and the two before them that others wait for.
+constexpr std::size_t kEvents = kAhead + 2;
 /// What sends the epoch back may still run when a push is done; it waits for no peer to act.
 constexpr std::chrono::seconds kLastSends{1};
 
@@ -61,17 +63,27 @@ NcclPush::NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules
         }
     const DeviceGuard guard(parts_.device);
     make_steps();
+    find_segments(plan);
     allocate();
 }
 
 void NcclPush::exchange_lists(const BoundPlan& plan, const std::vector<MessageRules>& rules) {
     std::vector<std::vector<Copy>> copies(plan.destinations.size());
     for (const Copy& copy : plan.copies) copies[copy.destination].push_back(copy);
+    std::vector<std::vector<Segment>> segments(plan.destinations.size());
+    std::vector<std::size_t> ends(plan.destinations.size());
+    std::size_t begin = 0;
+    for (Segment segment : plan.segments) {
+        const std::size_t count = segment.end - begin;
+        begin = segment.end;
+        segment.end = ends[segment.destination] += count;
+        segments[segment.destination].push_back(segment);
+    }
     std::map<int, mpi::Bytestring> outgoing;
     for (std::size_t d = 0; d < copies.size(); ++d) {
         Pair& pair = destinations_.emplace_back();
         pair.rank = plan.destinations[d].rank;
-        pair.list = cut_messages(copies[d], rules[d]);
+        pair.list = cut_segments(copies[d], segments[d], rules[d]);
         outgoing.emplace(pair.rank, serialize(pair.list));
     }
     const auto told = parts_.context.world->exchange(outgoing, plan.sources, kListTag,
@@ -87,44 +99,86 @@ void NcclPush::exchange_lists(const BoundPlan& plan, const std::vector<MessageRu
 
 /// Which step packs, sends, unpacks what. Staging has two halves for each direction, used in turn.
 void NcclPush::make_steps() {
-    std::size_t count = 0;
+    std::vector<std::uint64_t> numbers;
     for (const auto* pairs : {&destinations_, &sources_})
-        for (const Pair& pair : *pairs) count = std::max(count, pair.list.rounds.size() + 2);
-    steps_ = std::vector<Step>(count);
-    steps_[0].brings_mail = !sources_.empty();
-    for (const Pair& pair : destinations_) steps_[pair.list.rounds.size() + 1].brings_mail = true;
+        for (const Pair& pair : *pairs) {
+            for (const Round& round : pair.list.rounds) numbers.push_back(round.number);
+            numbers.push_back(pair.list.answer_number());
+        }
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    steps_ = std::vector<Step>(numbers.size());
+    for (std::size_t s = 0; s < numbers.size(); ++s) steps_[s].number = numbers[s];
+    events_ = std::vector<Events>(std::min(numbers.size(), kEvents));
+    for (auto* pairs : {&destinations_, &sources_})
+        for (Pair& pair : *pairs) pair.last_step = step_of(pair.list.rounds.back().number);
+    for (const Pair& pair : destinations_)
+        steps_[step_of(pair.list.answer_number())].brings_mail = true;
+    for (const Pair& pair : sources_)
+        for (std::size_t i = 0; i < pair.list.rounds.size(); ++i)
+            if (pair.list.carries_epoch(i))
+                steps_[step_of(pair.list.rounds[i].number)].brings_mail = true;
 
     stage(destinations_, &Step::pack);
     stage(sources_, &Step::unpack);
 }
 
+/// Of a number that this rank has a part in.
+std::size_t NcclPush::step_of(std::uint64_t number) const {
+    const auto at = std::lower_bound(
+        steps_.begin(), steps_.end(), number,
+        [](const Step& step, std::uint64_t wanted) { return step.number < wanted; });
+    WEIGHTLIFT_ENSURES(at != steps_.end() && at->number == number);
+    return static_cast<std::size_t>(at - steps_.begin());
+}
+
+/// Which step needs how many of this rank's segments to be allowed, and how many have travelled
+/// after it.
+void NcclPush::find_segments(const BoundPlan& plan) {
+    segments_ = plan.segments.size();
+    has_segments_ = segments_ > 0 || !plan.signals.empty();
+    std::vector<std::size_t> round(destinations_.size()), count(destinations_.size());
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < segments_; ++i) {
+        const std::uint32_t d = plan.segments[i].destination;
+        const std::vector<Round>& rounds = destinations_[d].list.rounds;
+        ++count[d];
+        while (rounds[round[d]].segments_end < count[d]) ++round[d];
+        last = std::max(last, step_of(rounds[round[d]].number));
+        steps_[last].placed = i + 1;
+    }
+    std::size_t needs = 0, placed = 0;
+    for (Step& step : steps_) {
+        while (needs < segments_ && plan.segments[needs].round <= round_of_plan(step.number))
+            ++needs;
+        step.needs = needs;
+        step.placed = placed = std::max(placed, step.placed);
+    }
+}
+
 /// Gives the packed messages of one direction their places and cuts the kernel's pieces.
 void NcclPush::stage(std::vector<Pair>& pairs, Range Step::*pieces_of) {
     const bool packs = pieces_of == &Step::pack;
-    const auto packed_bytes = [](const Pair& pair, std::size_t s) {
-        return s < pair.list.rounds.size() ? round_up(pair.list.rounds[s].packed_bytes, kAlignment)
-                                           : 0;
-    };
-    Bytes half = 0;
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-        Bytes all = 0;
-        for (const Pair& pair : pairs) all += packed_bytes(pair, s);
-        half = std::max(half, all);
-    }
+    std::vector<Bytes> packed(steps_.size());
+    for (const Pair& pair : pairs)
+        for (const Round& round : pair.list.rounds)
+            packed[step_of(round.number)] += round_up(round.packed_bytes, kAlignment);
+    const Bytes half = *std::max_element(packed.begin(), packed.end());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
         Range& range = steps_[s].*pieces_of;
         range.begin = pieces_.size();
         Bytes at = staging_bytes_ + (s % 2) * half;
         for (Pair& pair : pairs) {
-            if (s >= pair.list.rounds.size()) continue;
+            const std::size_t round = pair.staging.size();
+            if (!pair.has(round, steps_[s].number)) continue;
             pair.staging.push_back(at);
-            for (const Packed& one : pair.list.packed_of(s)) {
+            for (const Packed& one : pair.list.packed_of(round)) {
                 Copy copy = one.copy;
                 (packs ? copy.dst_offset : copy.src_offset) = at + one.at;
                 (packs ? copy.dst_pitch : copy.src_pitch) = copy.row_bytes;
                 cut_into_pieces(copy, pieces_);
             }
-            at += packed_bytes(pair, s);
+            at += round_up(pair.list.rounds[round].packed_bytes, kAlignment);
         }
         range.end = pieces_.size();
     }
@@ -157,12 +211,13 @@ NcclPush::~NcclPush() {
         const DeviceGuard guard(parts_.device);
         if (state_ == State::Idle && epoch_ > 0) {
             const mpi::Deadline deadline(kLastSends);
-            while (!steps_.back().travelled.is_done() && !deadline.passed()) ::sched_yield();
-            if (!steps_.back().travelled.is_done()) give_up();
+            const cuda::Event& last = events(steps_.size() - 1).travelled;
+            while (!last.is_done() && !deadline.passed()) ::sched_yield();
+            if (!last.is_done()) give_up();
         } else if (state_ != State::Idle) {
             give_up();
         }
-        steps_.clear();
+        events_.clear();
         streams_.reset();
         host_mail_.reset();
         scratch_.reset();
@@ -197,9 +252,14 @@ void NcclPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
                             parts_.context.label(source.rank)));
     epoch_ = epoch;
     posted_ = collected_ = 0;
+    allowed_ = placed_ = 0;
     left_ = destinations_.size() + sources_.size();
     for (auto* pairs : {&destinations_, &sources_})
-        for (Pair& pair : *pairs) pair.is_done = false;
+        for (Pair& pair : *pairs) {
+            pair.posted = pair.finished = 0;
+            pair.signals = 0;
+            pair.is_done = false;
+        }
     const DeviceGuard guard(parts_.device);
     *host_mail_ = epoch;
     check(cudaMemcpyAsync(mail(0), host_mail_.get(), sizeof epoch, cudaMemcpyHostToDevice,
@@ -209,6 +269,11 @@ void NcclPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     state_ = State::Running;
 }
 
+void NcclPush::allow(std::size_t end) {
+    WEIGHTLIFT_ENSURES(allowed_ <= end && end <= segments_);
+    allowed_ = end;
+}
+
 bool NcclPush::test() {
     WEIGHTLIFT_ENSURES(state_ != State::Dead);
     if (state_ == State::Idle) return true;
@@ -216,8 +281,10 @@ bool NcclPush::test() {
     const DeviceGuard guard(parts_.device);
     collect();
     post();
-    // Not before the peer has been told our epoch, too: it would wait in vain for that.
-    if (!refusal_.empty() && collected_ == steps_.size()) throw TransportError(refusal_);
+    // Not before the peer has been told our epoch, too: it would wait in vain for that. Segments
+    // would wait for each other.
+    if (!refusal_.empty() && (has_segments_ || collected_ == steps_.size()))
+        throw TransportError(refusal_);
     // Also where nothing more is to be posted: failures are only found by asking.
     const bool is_done = is_launched() && left_ == 0 && posted_ == steps_.size();
     state_ = is_done ? State::Idle : State::Running;
@@ -235,6 +302,7 @@ bool NcclPush::is_launched() const try {
 void NcclPush::post() {
     while (posted_ < steps_.size() && posted_ < collected_ + kAhead) {
         if (!is_launching_) {
+            if (steps_[posted_].needs > allowed_) return;
             begin(posted_);
             is_launching_ = true;
         }
@@ -247,54 +315,69 @@ void NcclPush::post() {
 void NcclPush::begin(std::size_t s) {
     Step& step = steps_[s];
     if (step.pack.size() > 0) {
-        if (s >= 2) streams_->pack.wait(steps_[s - 2].travelled);  // the half that it packs into
+        if (s >= 2) streams_->pack.wait(events(s - 2).travelled);  // the half that it packs into
         launch_copy(streams_->pack.get(), multiprocessors_, pieces() + step.pack.begin,
                     step.pack.size(), parts_.arena.data(), scratch_->data());
-        step.packed.record(streams_->pack);
-        streams_->wire.wait(step.packed);
+        events(s).packed.record(streams_->pack);
+        streams_->wire.wait(events(s).packed);
     }
     // The half that it receives into is unpacked, and so is what it tells sources to be there.
-    if (s >= 2 && steps_[s - 2].has_more()) streams_->wire.wait(steps_[s - 2].finished);
-    parts_.communicator->group([&](Group& group) { send_and_receive(group, s); });
+    if (s >= 2 && steps_[s - 2].has_more()) streams_->wire.wait(events(s - 2).finished);
+    if (s >= 1 && steps_[s - 1].has_more() && answers_for(s - 1, s))
+        streams_->wire.wait(events(s - 1).finished);
+    parts_.communicator->group([&](Group& group) { send_and_receive(group, step.number); });
+    for (auto* pairs : {&destinations_, &sources_})
+        for (Pair& pair : *pairs)
+            if (pair.has(pair.posted, step.number)) ++pair.posted;
+}
+
+/// Whether step `s` tells a source that what step `last` brought is there.
+bool NcclPush::answers_for(std::size_t last, std::size_t s) const {
+    return std::any_of(sources_.begin(), sources_.end(), [&](const Pair& source) {
+        return source.last_step == last && source.list.answer_number() == steps_[s].number;
+    });
 }
 
 /// Between two ranks: the epoch sent back, the epoch, ranges, the packed message. In that order at
 /// both ends.
-void NcclPush::send_and_receive(Group& group, std::size_t s) {
+void NcclPush::send_and_receive(Group& group, std::uint64_t number) {
     CUstream_st* const wire = streams_->wire.get();
     constexpr Bytes kWord = sizeof(std::uint64_t);
     for (const Pair& source : sources_)
-        if (s == source.list.rounds.size() + 1) group.send(mail(0), kWord, source.index, wire);
+        if (number == source.list.answer_number()) group.send(mail(0), kWord, source.index, wire);
     for (std::size_t d = 0; d < destinations_.size(); ++d)
-        if (s == destinations_[d].list.rounds.size() + 1)
+        if (number == destinations_[d].list.answer_number())
             group.receive(mail(1 + sources_.size() + d), kWord, destinations_[d].index, wire);
     std::byte* const arena = parts_.arena.data();
     for (const Pair& to : destinations_) {
-        if (s >= to.list.rounds.size()) continue;
-        if (s == 0) group.send(mail(0), kWord, to.index, wire);
-        for (const Message& message : to.list.messages_of(s))
+        const std::size_t round = to.posted;
+        if (!to.has(round, number)) continue;
+        if (to.list.carries_epoch(round)) group.send(mail(0), kWord, to.index, wire);
+        for (const Message& message : to.list.messages_of(round))
             group.send(arena + message.src_offset, message.bytes, to.index, wire);
-        if (const Bytes bytes = to.list.rounds[s].packed_bytes; bytes > 0)
-            group.send(scratch_->data() + to.staging[s], bytes, to.index, wire);
+        if (const Bytes bytes = to.list.rounds[round].packed_bytes; bytes > 0)
+            group.send(scratch_->data() + to.staging[round], bytes, to.index, wire);
     }
     for (std::size_t i = 0; i < sources_.size(); ++i) {
         const Pair& from = sources_[i];
-        if (s >= from.list.rounds.size()) continue;
-        if (s == 0) group.receive(mail(1 + i), kWord, from.index, wire);
-        for (const Message& message : from.list.messages_of(s))
+        const std::size_t round = from.posted;
+        if (!from.has(round, number)) continue;
+        if (from.list.carries_epoch(round)) group.receive(mail(1 + i), kWord, from.index, wire);
+        for (const Message& message : from.list.messages_of(round))
             group.receive(arena + message.dst_offset, message.bytes, from.index, wire);
-        if (const Bytes bytes = from.list.rounds[s].packed_bytes; bytes > 0)
-            group.receive(scratch_->data() + from.staging[s], bytes, from.index, wire);
+        if (const Bytes bytes = from.list.rounds[round].packed_bytes; bytes > 0)
+            group.receive(scratch_->data() + from.staging[round], bytes, from.index, wire);
     }
 }
 
 /// The step's group is on the stream: so is now what comes after it.
 void NcclPush::follow(std::size_t s) {
-    Step& step = steps_[s];
-    step.travelled.record(streams_->wire);
+    const Step& step = steps_[s];
+    const Events& on = events(s);
+    on.travelled.record(streams_->wire);
     if (!step.has_more()) return;
     const cuda::Stream& stream = streams_->unpack;
-    stream.wait(step.travelled);
+    stream.wait(on.travelled);
     if (step.unpack.size() > 0)
         launch_copy(stream.get(), multiprocessors_, pieces() + step.unpack.begin,
                     step.unpack.size(), scratch_->data(), parts_.arena.data());
@@ -303,18 +386,19 @@ void NcclPush::follow(std::size_t s) {
                               (sources_.size() + destinations_.size()) * sizeof(std::uint64_t),
                               cudaMemcpyDeviceToHost, stream.get()),
               "cudaMemcpyAsync");
-    step.finished.record(stream);
+    on.finished.record(stream);
 }
 
 void NcclPush::collect() {
     while (collected_ < posted_) {
-        const Step& step = steps_[collected_];
-        if (!(step.has_more() ? step.finished : step.travelled).is_done()) return;
-        finish(collected_++);
+        const Events& of_step = events(collected_);
+        const bool has_more = steps_[collected_].has_more();
+        if (!(has_more ? of_step.finished : of_step.travelled).is_done()) return;
+        finish(steps_[collected_++]);
     }
 }
 
-void NcclPush::finish(std::size_t s) {
+void NcclPush::finish(const Step& step) {
     const auto expect = [&](const Pair& pair, std::size_t word) {
         if (const std::uint64_t told = host_mail_.get()[word]; told != epoch_)
             refusal_ = fmt::format("nccl: {} has notified epoch {}, but {} is under way",
@@ -324,21 +408,31 @@ void NcclPush::finish(std::size_t s) {
         pair.is_done = true;
         --left_;
     };
-    for (std::size_t i = 0; s == 0 && i < sources_.size(); ++i) expect(sources_[i], 1 + i);
+    const auto is_answer = [&](const Pair& destination) {
+        return step.number == destination.list.answer_number();
+    };
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        const Pair& source = sources_[i];
+        if (source.has(source.finished, step.number) && source.list.carries_epoch(source.finished))
+            expect(source, 1 + i);
+    }
     for (std::size_t d = 0; d < destinations_.size(); ++d)
-        if (s == destinations_[d].list.rounds.size() + 1)
-            expect(destinations_[d], 1 + sources_.size() + d);
+        if (is_answer(destinations_[d])) expect(destinations_[d], 1 + sources_.size() + d);
     if (!refusal_.empty()) return;
     for (Pair& source : sources_) {
-        if (s + 1 != source.list.rounds.size()) continue;
+        if (!source.has(source.finished, step.number)) continue;
+        source.signals =
+            static_cast<std::uint32_t>(source.list.rounds[source.finished++].segments_end);
+        if (source.finished < source.list.rounds.size()) continue;
         parts_.arrived[static_cast<std::size_t>(source.rank)] = epoch_;
         end(source);
     }
     for (Pair& destination : destinations_) {
-        if (s != destination.list.rounds.size() + 1) continue;
+        if (!is_answer(destination)) continue;
         completed_ += destination.bytes;
         end(destination);
     }
+    placed_ = step.placed;
 }
 
 std::vector<int> NcclPush::pending() const {

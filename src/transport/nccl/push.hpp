@@ -1,10 +1,14 @@
 // A push in rounds, each one NCCL group: ranges go from arena to arena, short rows through staging,
 // packed before and unpacked after by a kernel while other rounds travel.
 //
-// Round i of a pair is in both ends' step i, and no group waits for more than the groups of steps
-// before it, so the pairs cannot block each other. In step 0 each source also sends the push's
-// epoch; two steps after a pair's last round, once its bytes are unpacked, the destination sends it
-// back, since a send that NCCL is done with need not have arrived.
+// A rank's steps are the rounds that it has a part in, in the order of their numbers. Both ends of
+// a pair know the numbers of its rounds, and no group waits for more than the groups of smaller
+// numbers, so the pairs cannot block each other. With a pair's first round the source also sends
+// the push's epoch; in the second number after its last, once its bytes are unpacked, the
+// destination sends it back, since a send that NCCL is done with need not have arrived.
+//
+// Segments go in the rounds of their own numbers; a group is begun once all that this rank sends in
+// it is allowed. Where nothing else is sent the epoch stands for it.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +39,12 @@ public:
 
     void start(std::uint64_t version, std::uint64_t epoch) override;
     [[nodiscard]] bool test() override;
+    void allow(std::size_t end) override;
+    /// What NCCL is done with here: an answer for each would be a group for each.
+    [[nodiscard]] std::size_t placed() const override { return placed_; }
+    [[nodiscard]] std::uint32_t signals_from(std::size_t source) const override {
+        return sources_[source].signals;
+    }
     [[nodiscard]] std::vector<int> pending() const override;
     [[nodiscard]] Bytes completed_bytes() const override { return completed_; }
 
@@ -45,32 +55,51 @@ private:
         PairMessages list;
         std::vector<Bytes> staging;  ///< by round: where its packed message lies
         Bytes bytes = 0;
+        std::size_t last_step = 0;             ///< of its rounds
+        std::size_t posted = 0, finished = 0;  ///< rounds
+        std::uint32_t signals = 0;             ///< of a source: segments that are there
         bool is_done = false;
+        /// Whether its round `next` is the one of that number.
+        [[nodiscard]] bool has(std::size_t next, std::uint64_t number) const {
+            return next < list.rounds.size() && list.rounds[next].number == number;
+        }
     };
     struct Range {
         std::size_t begin = 0, end = 0;
         [[nodiscard]] std::size_t size() const { return end - begin; }
     };
     struct Step {
+        std::uint64_t number = 0;
         Range pack, unpack;        ///< pieces
         bool brings_mail = false;  ///< epochs, from sources or back from destinations
-        cuda::Event packed, travelled, finished;
+        std::size_t needs = 0;     ///< segments that must be allowed
+        std::size_t placed = 0;  ///< leading segments that have travelled with it and those before
         /// Whether something follows on this rank once the group is done.
         [[nodiscard]] bool has_more() const { return brings_mail || unpack.size() > 0; }
+    };
+    /// Of the steps under way.
+    struct Events {
+        cuda::Event packed, travelled, finished;
     };
     enum class State { Idle, Running, Dead };
 
     void exchange_lists(const BoundPlan& plan, const std::vector<MessageRules>& rules);
     void make_steps();
+    void find_segments(const BoundPlan& plan);
+    [[nodiscard]] std::size_t step_of(std::uint64_t number) const;
+    [[nodiscard]] const Events& events(std::size_t step) const {
+        return events_[step % events_.size()];
+    }
     void stage(std::vector<Pair>& pairs, Range Step::*pieces_of);
     void allocate();
     void post();
     [[nodiscard]] bool is_launched() const;
     void begin(std::size_t step);
-    void send_and_receive(Group& group, std::size_t step);
+    [[nodiscard]] bool answers_for(std::size_t last, std::size_t step) const;
+    void send_and_receive(Group& group, std::uint64_t number);
     void follow(std::size_t step);
     void collect();
-    void finish(std::size_t step);
+    void finish(const Step& step);
     void give_up() noexcept;
     [[nodiscard]] const Piece* pieces() const;
     [[nodiscard]] std::byte* mail(std::size_t word) const;
@@ -78,6 +107,7 @@ private:
     Parts parts_;
     std::vector<Pair> destinations_, sources_;
     std::vector<Step> steps_;
+    std::vector<Events> events_;
     std::vector<Piece> pieces_;  ///< of all steps; offsets in the arena and the staging
     Bytes staging_bytes_ = 0;
     int multiprocessors_ = 0;
@@ -96,6 +126,9 @@ private:
     std::size_t posted_ = 0, collected_ = 0;  ///< steps
     bool is_launching_ = false;               ///< step posted_'s group is on its way to the stream
     std::size_t left_ = 0;                    ///< pairs that are not done
+    bool has_segments_ = false;               ///< here, or on their way to here
+    std::size_t segments_ = 0;                ///< of this rank
+    std::size_t allowed_ = 0, placed_ = 0;    ///< of those
     Bytes completed_ = 0;
     std::string refusal_;  ///< what a peer said is not of this push
 };

@@ -8,6 +8,7 @@
 #include "weightlift/memory/cuda_arena.hpp"
 
 #include "../region_key.hpp"
+#include "../signals.hpp"
 #include "communicator.hpp"
 #include "neighbourhood.hpp"
 #include "push.hpp"
@@ -72,12 +73,14 @@ public:
             (void)expect_key<Key>(destination, "nccl", context_.label);
             rules.push_back(rules_for(destination.rank));
         }
-        return std::make_unique<NcclPush>(plan, rules,
-                                          NcclPush::Parts{.communicator = communicator_,
-                                                          .arena = *arena_,
-                                                          .device = device_,
-                                                          .arrived = arrived_,
-                                                          .context = context_});
+        auto push = std::make_unique<NcclPush>(plan, rules,
+                                               NcclPush::Parts{.communicator = communicator_,
+                                                               .arena = *arena_,
+                                                               .device = device_,
+                                                               .arrived = arrived_,
+                                                               .context = context_});
+        agree_on_signals(plan, context_, "nccl");
+        return push;
     }
 
     [[nodiscard]] Attachment attachment() const override {

@@ -14,7 +14,7 @@ struct Open {
 class Cutter {
 public:
     explicit Cutter(std::span<const Bytes> most)
-        : most_(most), open_(most.size()), count_(most.size()) {}
+        : most_(most), open_(most.size()), count_(most.size()), signals_(most.size()) {}
 
     void add(const plan::Copy& copy) {
         std::uint64_t row = 0;
@@ -45,6 +45,12 @@ public:
         }
     }
 
+    void begin_segment() { ++needs_; }
+    void end_segment(std::uint32_t destination) {
+        ++signals_[destination];
+        close(destination);
+    }
+
     [[nodiscard]] Cut finish() {
         for (std::uint32_t d = 0; d < open_.size(); ++d)
             if (open_[d].bytes > 0 || count_[d] == 0) close(d);
@@ -71,7 +77,9 @@ private:
                                  .index = count_[destination]++,
                                  .first = cut_.parts.size(),
                                  .count = open.parts.size(),
-                                 .bytes = open.bytes});
+                                 .bytes = open.bytes,
+                                 .needs = needs_,
+                                 .signals = signals_[destination]});
         cut_.parts.insert(cut_.parts.end(), open.parts.begin(), open.parts.end());
         open = {};
     }
@@ -79,14 +87,23 @@ private:
     std::span<const Bytes> most_;
     std::vector<Open> open_;
     std::vector<std::uint32_t> count_;  ///< messages
+    std::vector<std::uint32_t> signals_;
+    std::uint32_t needs_ = 0;
     Cut cut_;
 };
 
 }  // namespace
 
-Cut cut_messages(std::span<const plan::Copy> copies, std::span<const Bytes> most) {
+Cut cut_messages(std::span<const plan::Copy> copies, std::span<const Bytes> most,
+                 std::span<const Segment> segments) {
     Cutter cutter(most);
-    for (const plan::Copy& copy : copies) cutter.add(copy);
+    std::size_t next = 0;
+    for (const Segment& segment : segments) {
+        cutter.begin_segment();
+        for (; next < segment.end; ++next) cutter.add(copies[next]);
+        cutter.end_segment(segment.destination);
+    }
+    for (; next < copies.size(); ++next) cutter.add(copies[next]);
     return cutter.finish();
 }
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "weightlift/plan/copy.hpp"
+#include "weightlift/transport/bound_plan.hpp"
 
 namespace weightlift::transport::staged {
 
@@ -26,6 +26,8 @@ struct Message {
     std::uint32_t index = 0;  ///< among the messages to that destination
     std::uint64_t first = 0, count = 0;
     Bytes bytes = 0;
+    std::uint32_t needs = 0;    ///< segments of the plan that must be allowed before it leaves
+    std::uint32_t signals = 0;  ///< segments to that destination that are there once it is placed
 };
 
 struct Cut {
@@ -33,7 +35,9 @@ struct Cut {
     std::vector<Message> messages;  ///< in the order of the plan; at least one per destination
 };
 
-/// `most[d]`: payload of one message to destination d, at least 1.
-[[nodiscard]] Cut cut_messages(std::span<const plan::Copy> copies, std::span<const Bytes> most);
+/// `most[d]`: payload of one message to destination d, at least 1. No message is of two segments,
+/// and every segment has one.
+[[nodiscard]] Cut cut_messages(std::span<const plan::Copy> copies, std::span<const Bytes> most,
+                               std::span<const Segment> segments = {});
 
 }  // namespace weightlift::transport::staged

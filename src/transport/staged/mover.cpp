@@ -53,6 +53,13 @@ void Mover::scatter(std::span<const Part> parts, const std::byte* payload,
     });
 }
 
+void Mover::place(std::span<const Part> parts, const Ticket& ticket) const {
+    move(&Engine::out, parts, ticket, [&](const Part& part) {
+        return Ends{arena_ + part.dst_offset, part.dst_pitch, arena_ + part.src_offset,
+                    part.src_pitch};
+    });
+}
+
 void Mover::finish() const {
     if (!engine_) return;
     const cuda::DeviceGuard guard(engine_->device);

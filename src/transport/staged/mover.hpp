@@ -32,6 +32,8 @@ public:
     [[nodiscard]] static bool is_done(const Ticket& ticket) {
         return !ticket.event || ticket.event->is_done();
     }
+    /// Within the arena.
+    void place(std::span<const Part> parts, const Ticket& ticket) const;
     /// Waits for all that is under way.
     void finish() const;
 

@@ -13,6 +13,14 @@ constexpr int kConfirmTag = 31032;
 constexpr Bytes kSlice = 16 * MiB;
 constexpr std::uint64_t kRefused = 0;  // epochs begin at 1
 
+/// Of `rank`, if it is among them.
+template <class List>
+std::optional<std::size_t> find_rank(const List& list, int rank) {
+    for (std::size_t i = 0; i < list.size(); ++i)
+        if (list[i].rank == rank) return i;
+    return std::nullopt;
+}
+
 }  // namespace
 
 Bytes staging_bytes(std::size_t destinations, std::size_t sources, Bytes slot) {
@@ -39,8 +47,19 @@ StagedPush::StagedPush(const BoundPlan& plan, Parts parts)
     if (!plan.destinations.empty()) out_ = make_slots(kOutSlots);
     for (const Destination& destination : plan.destinations)
         targets_.push_back({.rank = destination.rank});
-    for (const Message& message : cut_.messages)
+    for (const Message& message : cut_.messages) {
         targets_[message.destination].bytes += message.bytes;
+        ++targets_[message.destination].messages;
+    }
+    for (const Segment& segment : plan.segments) {
+        Target& target = targets_[segment.destination];
+        segments_.push_back({segment.destination, ++target.segments});
+    }
+    const int own = context_.world->rank();
+    if (const auto source = find_rank(parts.incoming, own)) {
+        own_source_ = source;
+        own_target_ = find_rank(targets_, own);
+    }
     for (Parts::Incoming& incoming : parts.incoming) {
         Source& source = sources_.emplace_back();
         source.plan = std::move(incoming);
@@ -92,19 +111,25 @@ void StagedPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     WEIGHTLIFT_ENSURES(state_ == State::Idle);
     state_ = State::Running;
     epoch_ = epoch;
-    moved_ = sent_ = 0;
+    moved_ = sent_ = allowed_ = placed_ = 0;
     targets_left_ = targets_.size();
     sources_left_ = sources_.size();
-    for (Target& target : targets_) {
-        target.is_done = false;
-        mpi::check(MPI_Irecv(&target.said, 1, MPI_UINT64_T, target.rank, kConfirmTag,
-                             context_.world->get(), &target.request),
-                   "MPI_Irecv");
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+        targets_[i].last = {};
+        if (i != own_target_) listen_to(targets_[i]);
     }
-    for (Source& source : sources_) {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        Source& source = sources_[i];
         source.posted = source.taken = source.placed = 0;
-        post_receives(source);
+        source.signals = 0;
+        source.said = {};
+        if (i != own_source_) post_receives(source);
     }
+}
+
+void StagedPush::allow(std::size_t end) {
+    WEIGHTLIFT_ENSURES(allowed_ <= end && end <= segments_.size());
+    allowed_ = end;
 }
 
 void StagedPush::post_receives(Source& source) {
@@ -125,11 +150,12 @@ bool StagedPush::test() {
     state_ = State::Dead;  // where the next throws
     Bytes moved = send(slice_);
     sources_left_ = 0;
-    for (Source& source : sources_) {
-        if (moved < slice_) moved += receive(source, slice_ - moved);
-        if (!source.is_done()) ++sources_left_;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+        if (moved < slice_ && i != own_source_) moved += receive(sources_[i], slice_ - moved);
+        if (!sources_[i].is_done()) ++sources_left_;
     }
     look_for_confirmations();
+    count_placed();
     const bool done = targets_left_ == 0 && sources_left_ == 0 &&
                       std::all_of(out_.begin(), out_.end(),
                                   [](const Slot& slot) { return slot.state == At::Free; });
@@ -145,14 +171,18 @@ Bytes StagedPush::send(Bytes budget) {
             if (test_request(slot.request, "MPI_Isend", rank)) slot.state = At::Free;
         }
     // Slots are taken in turn, so that messages leave in the order in which they are moved.
-    while (moved_ < cut_.messages.size() && moved < budget) {
+    while (moved_ < cut_.messages.size() && cut_.messages[moved_].needs <= allowed_ &&
+           moved < budget) {
         Slot& slot = out_[moved_ % kOutSlots];
         if (slot.state != At::Free) break;
         const Message& message = cut_.messages[moved_];
+        const std::span parts(cut_.parts.data() + message.first, message.count);
         slot.header() = {.epoch = epoch_, .index = message.index};
         slot.message = moved_++;
-        mover_.gather({cut_.parts.data() + message.first, message.count}, slot.payload(),
-                      slot.ticket);
+        if (message.destination == own_target_)
+            mover_.place(parts, slot.ticket);
+        else
+            mover_.gather(parts, slot.payload(), slot.ticket);
         slot.state = At::Moving;
         moved += message.bytes;
     }
@@ -160,6 +190,11 @@ Bytes StagedPush::send(Bytes budget) {
         Slot& slot = out_[sent_ % kOutSlots];
         if (!Mover::is_done(slot.ticket)) break;
         const Message& message = cut_.messages[sent_++];
+        if (message.destination == own_target_) {
+            arrive_here(message);
+            slot.state = At::Free;
+            continue;
+        }
         mpi::check(MPI_Isend(slot.at, static_cast<int>(sizeof(Header) + message.bytes), MPI_BYTE,
                              targets_[message.destination].rank, kDataTag, context_.world->get(),
                              &slot.request),
@@ -182,18 +217,45 @@ Bytes StagedPush::receive(Source& source, Bytes budget) {
         Slot& slot = source.slots[source.placed % kInSlots];
         if (!Mover::is_done(slot.ticket)) break;
         slot.state = At::Free;
-        if (++source.placed < source.plan.messages.size()) continue;
-        answer(source, epoch_);
+        source.signals = source.plan.messages[source.placed++].signals;
     }
     post_receives(source);
-    if (source.is_placed() && source.request != MPI_REQUEST_NULL)
-        (void)test_request(source.request, "MPI_Isend", source.plan.rank);
+    answer(source);
     return moved;
 }
 
-void StagedPush::answer(Source& source, std::uint64_t epoch) {
-    source.said = epoch;
-    mpi::check(MPI_Isend(&source.said, 1, MPI_UINT64_T, source.plan.rank, kConfirmTag,
+void StagedPush::arrive_here(const Message& message) {
+    Source& source = sources_[*own_source_];
+    Target& target = targets_[*own_target_];
+    ++source.placed;
+    source.signals = message.signals;
+    source.said = target.last = {epoch_, source.placed, source.signals};
+    if (!target.is_done()) return;
+    completed_ += target.bytes;
+    --targets_left_;
+}
+
+void StagedPush::answer(Source& source) {
+    if (source.request != MPI_REQUEST_NULL &&
+        !test_request(source.request, "MPI_Isend", source.plan.rank))
+        return;
+    const bool is_last = source.is_placed() && source.said.messages < source.placed;
+    if (is_last || source.said.segments < source.signals)
+        send_answer(source, {epoch_, source.placed, source.signals});
+}
+
+void StagedPush::send_answer(Source& source, const Answer& answer) {
+    source.said = answer;
+    mpi::check(MPI_Isend(&source.said, sizeof(Answer), MPI_BYTE, source.plan.rank, kConfirmTag,
+                         context_.world->get(), &source.request),
+               "MPI_Isend");
+}
+
+/// The source would wait for its answer.
+void StagedPush::refuse(Source& source) {
+    static const Answer refusal{kRefused, 0, 0};  // the last one may still be on its way
+    if (source.request != MPI_REQUEST_NULL) MPI_Request_free(&source.request);
+    mpi::check(MPI_Isend(&refusal, sizeof refusal, MPI_BYTE, source.plan.rank, kConfirmTag,
                          context_.world->get(), &source.request),
                "MPI_Isend");
 }
@@ -207,8 +269,7 @@ void StagedPush::take(Source& source, Slot& slot, const MPI_Status& status) {
         static_cast<Bytes>(bytes) >= sizeof(Header) && slot.header().epoch == epoch_;
     const bool is_right = is_of_push && slot.header().index == message.index &&
                           static_cast<Bytes>(bytes) == sizeof(Header) + message.bytes;
-    // The source would wait for its answer.
-    if (!is_right) answer(source, kRefused);
+    if (!is_right) refuse(source);
     if (!is_of_push)
         fail(fmt::format("{} has notified epoch {}, but {} is under way", peer, slot.header().epoch,
                          epoch_));
@@ -222,29 +283,57 @@ void StagedPush::take(Source& source, Slot& slot, const MPI_Status& status) {
     ++source.taken;
 }
 
+void StagedPush::listen_to(Target& target) {
+    mpi::check(MPI_Irecv(&target.said, sizeof(Answer), MPI_BYTE, target.rank, kConfirmTag,
+                         context_.world->get(), &target.request),
+               "MPI_Irecv");
+}
+
 void StagedPush::look_for_confirmations() {
-    for (Target& target : targets_) {
-        if (target.is_done || !test_request(target.request, "MPI_Irecv", target.rank)) continue;
-        if (target.said == kRefused)
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+        Target& target = targets_[i];
+        if (i == own_target_ || target.is_done() ||
+            !test_request(target.request, "MPI_Irecv", target.rank))
+            continue;
+        const Answer& said = target.said;
+        if (said.epoch == kRefused)
             fail(fmt::format("{} refuses the push of epoch {}", context_.label(target.rank),
                              epoch_));
-        if (target.said != epoch_)
+        if (said.epoch != epoch_)
             fail(fmt::format("{} confirms epoch {}, but {} is under way",
-                             context_.label(target.rank), target.said, epoch_));
-        target.is_done = true;
+                             context_.label(target.rank), said.epoch, epoch_));
+        const bool is_last = said.messages == target.messages;
+        if (said.messages <= target.last.messages || said.messages > target.messages ||
+            said.segments < target.last.segments || said.segments > target.segments ||
+            (is_last && said.segments < target.segments))
+            fail(fmt::format("{} confirms {} messages and {} segments of {} and {}",
+                             context_.label(target.rank), said.messages, said.segments,
+                             target.messages, target.segments));
+        target.last = said;
+        if (!is_last) {
+            listen_to(target);
+            continue;
+        }
         completed_ += target.bytes;
         --targets_left_;
     }
+}
+
+void StagedPush::count_placed() {
+    while (placed_ < segments_.size() &&
+           segments_[placed_].count <= targets_[segments_[placed_].target].last.segments)
+        ++placed_;
 }
 
 std::vector<int> StagedPush::pending() const {
     if (state_ == State::Idle) return {};
     std::vector<int> peers;
     for (const Target& target : targets_)
-        if (!target.is_done) peers.push_back(target.rank);
+        if (!target.is_done()) peers.push_back(target.rank);
     for (const Source& source : sources_)
         if (!source.is_done()) peers.push_back(source.plan.rank);
     std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
     return peers;
 }
 

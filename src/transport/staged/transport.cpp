@@ -8,6 +8,7 @@
 
 #include "../ranks.hpp"
 #include "../region_key.hpp"
+#include "../signals.hpp"
 #include "push.hpp"
 
 namespace weightlift::transport::staged {
@@ -49,6 +50,7 @@ public:
         const Bytes payload = payload_bytes(plan.sources.size());
         Cut cut = cut_for(plan, payload);
         auto incoming = tell_parts(plan, cut);
+        agree_on_signals(plan, context_, "staged");
         return std::make_unique<StagedPush>(plan,
                                             StagedPush::Parts{.context = context_,
                                                               .arena = *arena_,
@@ -87,7 +89,7 @@ private:
             mpi::Reader(sizes.at(rank), "size of staging").get(there);
             most.push_back(std::min(payload, there));
         }
-        return cut_messages(plan.copies, most);
+        return cut_messages(plan.copies, most, plan.segments);
     }
 
     /// Every destination learns what its sources will send, and what they learn is checked.
@@ -113,10 +115,10 @@ private:
         const auto lists =
             context_.world->exchange(told, plan.sources, kPartsTag, deadline, "exchange of parts");
         std::vector<StagedPush::Parts::Incoming> incoming;
-        for (const auto& [rank, bytes] : lists) {
+        for (const int source : plan.sources) {
             auto& from = incoming.emplace_back();
-            from.rank = rank;
-            mpi::Reader in(bytes, "list of parts");
+            from.rank = source;
+            mpi::Reader in(lists.at(source), "list of parts");
             in.get_all(from.parts);
             in.get_all(from.messages);
             check(from);

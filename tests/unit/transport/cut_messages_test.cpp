@@ -87,6 +87,29 @@ TEST(CutMessages, sends_something_to_a_destination_that_gets_no_byte) {
     EXPECT_EQ(messages, (std::vector<int>{1, 1, 1}));
 }
 
+TEST(CutMessages, ends_a_message_with_every_segment) {
+    const std::vector<Bytes> most(3, 100);
+    const plan::Copy copies[] = {
+        {0, 0, 150, 0, 150, 1, 150}, {0, 200, 50, 200, 50, 1, 50}, {1, 0, 100, 0, 100, 1, 100}};
+    // Two messages, an empty one, one that is exactly full, and a notice without a segment.
+    const Segment segments[] = {{1, 0, 0}, {1, 1, 1}, {2, 0, 1}, {3, 1, 2}};
+    struct Row {
+        std::uint32_t destination, needs, signals;
+        Bytes bytes;
+    };
+    const Row expected[] = {{0, 1, 0, 100}, {0, 1, 1, 50},  {1, 2, 1, 0},
+                            {0, 3, 2, 50},  {1, 4, 2, 100}, {2, 4, 0, 0}};
+    const Cut cut = cut_messages(copies, most, segments);
+    ASSERT_EQ(cut.messages.size(), std::size(expected));
+    for (std::size_t i = 0; i < std::size(expected); ++i) {
+        SCOPED_TRACE(i);
+        EXPECT_EQ(cut.messages[i].destination, expected[i].destination);
+        EXPECT_EQ(cut.messages[i].needs, expected[i].needs);
+        EXPECT_EQ(cut.messages[i].signals, expected[i].signals);
+        EXPECT_EQ(cut.messages[i].bytes, expected[i].bytes);
+    }
+}
+
 TEST(CutMessages, cuts_no_row_that_fits_into_a_message) {
     const std::vector<Bytes> most(1, 100);
     const plan::Copy copies[] = {{0, 0, 80, 0, 60, 5, 60}, {0, 1000, 250, 1000, 250, 1, 250}};

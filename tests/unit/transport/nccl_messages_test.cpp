@@ -100,6 +100,87 @@ TEST(NcclMessages, carry_every_byte_once_to_where_the_plan_says) {
     }
 }
 
+/// Segments of about every other copy, some of them empty, some of one round.
+std::vector<Segment> random_segments(std::mt19937_64& random, std::size_t copies) {
+    std::vector<Segment> segments;
+    std::size_t end = 0;
+    auto round = static_cast<std::uint32_t>(random() % 3);
+    while (end < copies || random() % 4 != 0) {
+        end = std::min<std::size_t>(copies, end + random() % 4);
+        segments.push_back({end, 0, round});
+        round += static_cast<std::uint32_t>(random() % 3);
+    }
+    return segments;
+}
+
+/// Bytes of the list's rounds below `end`, as the transport puts them into memory.
+std::vector<std::uint32_t> memory_after(const PairMessages& list, std::size_t end) {
+    std::vector<std::uint32_t> memory(kArena);
+    for (std::size_t round = 0; round < end; ++round) {
+        for (const Message& m : list.messages_of(round))
+            run(memory, {0, m.src_offset, m.bytes, m.dst_offset, m.bytes, 1, m.bytes});
+        for (const Packed& one : list.packed_of(round)) run(memory, one.copy);
+    }
+    return memory;
+}
+
+TEST(NcclMessages, of_a_segment_are_in_rounds_of_its_own_number) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937_64 random(seed);
+        const auto copies = random_copies(random);
+        const auto segments = random_segments(random, copies.size());
+        const PairMessages list = cut_segments(copies, segments, random_rules(random));
+        EXPECT_NO_THROW(check_messages(list, kArena, "rank 1"));
+        EXPECT_EQ(list.rounds.back().segments_end, segments.size());
+        std::vector<std::uint32_t> expected(kArena);
+        std::size_t segment = 0, copy = 0;
+        for (std::size_t round = 0; round < list.rounds.size(); ++round) {
+            const Round& now = list.rounds[round];
+            const bool carries_bytes = now.packed_bytes > 0 || !list.messages_of(round).empty();
+            EXPECT_TRUE(carries_bytes || list.carries_epoch(round)) << "nothing to wait for";
+            if (round > 0) {
+                EXPECT_EQ(list.carries_epoch(round), !carries_bytes);
+            }
+            const std::size_t before = segment;
+            for (; segment < now.segments_end; ++segment) {
+                EXPECT_EQ(segments[segment].round, round_of_plan(now.number));
+                for (; copy < segments[segment].end; ++copy) run(expected, copies[copy]);
+            }
+            if (segment > before) {
+                ASSERT_EQ(memory_after(list, round + 1), expected) << "after round " << round;
+                EXPECT_TRUE(segment == segments.size() ||
+                            segments[segment].round > round_of_plan(now.number))
+                    << "a round of the plan ends once";
+            } else {
+                EXPECT_EQ(round_of_plan(now.number), segments[segment].round);
+            }
+        }
+    }
+}
+
+TEST(NcclMessages, of_several_segments_are_signalled_when_the_last_is_there) {
+    constexpr Bytes k = KiB;
+    const plan::Copy copies[] = {{0, 0, 4 * MiB, 0, 4 * MiB, 1, 4 * MiB},
+                                 {0, 4 * MiB, k, 4 * MiB, k, 1, k},
+                                 {0, 5 * MiB, 8 * k, 5 * MiB, 4 * k, 100, 4 * k}};
+    const Segment segments[] = {{1, 0, 3}, {2, 0, 3}, {2, 0, 5}, {3, 0, 9}};
+    const PairMessages list = cut_segments(copies, segments, {});
+    ASSERT_EQ(list.rounds.size(), 3U);
+    const std::uint64_t numbers[] = {round_number(3, 0), round_number(5, 0), round_number(9, 0)};
+    const std::uint64_t ends[] = {2, 3, 4};
+    const bool epochs[] = {true, true, false};
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(list.rounds[i].number, numbers[i]);
+        EXPECT_EQ(list.rounds[i].segments_end, ends[i]);
+        EXPECT_EQ(list.carries_epoch(i), epochs[i]);
+    }
+    EXPECT_EQ(round_of_plan(list.answer_number()), 9U);
+    // Without segments numbers count rounds from 0.
+    EXPECT_EQ(cut_segments({}, {}, {}).rounds.size(), 1U);
+    EXPECT_EQ(cut_segments({}, {}, {}).answer_number(), 2U);
+}
+
 TEST(NcclMessages, keep_to_the_rules) {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
         SCOPED_TRACE(seed);
@@ -183,6 +264,13 @@ TEST(NcclMessages, of_a_peer_are_refused_where_they_leave_this_ranks_memory) {
     expect_refusal("a place in the message", [](PairMessages& l) { l.packed[0].at = 1; });
     expect_refusal("no rounds", [](PairMessages& l) { l.rounds.clear(); });
     expect_refusal("a lost round", [](PairMessages& l) { l.rounds.pop_back(); });
+    expect_refusal("numbers that do not ascend",
+                   [](PairMessages& l) { l.rounds.push_back(l.rounds.back()); });
+    expect_refusal("segments that are lost", [](PairMessages& l) {
+        l.rounds.push_back(l.rounds.back());
+        ++l.rounds.back().number;
+        ++l.rounds[l.rounds.size() - 2].segments_end;
+    });
     expect_refusal("an end too far", [](PairMessages& l) { l.rounds[0].messages_end = 99; });
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -81,6 +82,45 @@ TEST(SplitCopies, carries_every_byte_once_to_where_the_plan_says) {
         EXPECT_EQ(carried, planned);
         EXPECT_EQ(said, planned);
         EXPECT_EQ(actual, expected);
+    }
+}
+
+TEST(SplitCopies, keeps_segments_apart_and_in_order) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937_64 random(seed);
+        const std::size_t destinations = 1 + random() % 3;
+        auto copies = random_copies(random, destinations);
+        std::stable_sort(copies.begin(), copies.end(), [](const auto& a, const auto& b) {
+            return a.destination < b.destination;
+        });
+        std::vector<Segment> segments;
+        for (std::size_t i = 0; i < copies.size(); ++i) {
+            const std::uint32_t d = copies[i].destination;
+            const bool joins = !segments.empty() && segments.back().destination == d;
+            if (joins && random() % 2 == 0)
+                segments.back().end = i + 1;
+            else
+                segments.push_back({i + 1, d, 0});
+            if (random() % 5 == 0) segments.push_back({i + 1, d, 0});  // an empty one
+        }
+        const Work work = split_segments(copies, segments, destinations, rules());
+        std::vector<std::uint32_t> expected(kArena), actual(kArena);
+        std::size_t batch = 0, copy = 0;
+        for (std::size_t s = 0; s < segments.size(); ++s) {
+            // Each destination's bytes by themselves.
+            std::fill(expected.begin(), expected.end(), 0U);
+            std::fill(actual.begin(), actual.end(), 0U);
+            for (; copy < segments[s].end; ++copy) run(expected, copies[copy]);
+            for (; batch < work.batches.size() && work.batches[batch].needs == s + 1; ++batch) {
+                const Batch& one = work.batches[batch];
+                EXPECT_EQ(one.destination, segments[s].destination);
+                for (std::size_t i = one.first; i < one.first + one.count; ++i)
+                    run(actual, one.is_kernel ? copy_of(work.pieces[i]) : work.ops[i]);
+            }
+            ASSERT_EQ(actual, expected) << "segment " << s;
+        }
+        EXPECT_EQ(batch, work.batches.size());
     }
 }
 
