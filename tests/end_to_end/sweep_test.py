@@ -159,12 +159,13 @@ class Run(Sweep):
     def test_strategies_are_an_axis(self):
         result = self.sweep('model = "tiny-deepseek"\nlayers = 2\ntrainer = "tp=2"\nrollout = "tp=1,engines=2"\n'
                             'iterations = 2\nwarmup = 0\ncluster = "this-machine"\ntransport = "shm"\n'
-                            'strategy = ["direct", "relay", "auto"]\n')
+                            'strategy = ["direct", "replica", "broadcast", "relay", "auto"]\n')
         self.assertEqual(result.code, 0, result)
         run = self.show()
         keys = [case["key"].split("/", 3)[3] for case in run["cases"]]
-        self.assertEqual(keys, ["direct/shm", "relay/shm", "direct/shm/strategy=auto"])
-        self.assertEqual([case["wrong"] for case in run["cases"]], [0] * 3)
+        self.assertEqual(keys, ["direct/shm", "replica/shm", "broadcast/shm", "relay/shm",
+                                "direct/shm/strategy=auto"])
+        self.assertEqual([case["wrong"] for case in run["cases"]], [0] * 5)
 
     def test_a_late_rank_ends_the_sweep_and_what_ended_stays(self):
         job = ('model = "tiny-deepseek"\nlayers = 1\ntrainer = "tp=1"\nrollout = "tp=1"\n'
