@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "weightlift/plan/copy.hpp"
+#include "weightlift/plan/groups.hpp"
 
 #include "strategy_flows.hpp"
 
@@ -56,30 +57,34 @@ StrategyFlows broadcast_flows(const plan::Planner& planner, const Fabric& fabric
     Gathered gathered = gather_stages(planner, stages);
     std::vector<Rank> rollouts(static_cast<std::size_t>(planner.rollouts()));
     std::iota(rollouts.begin(), rollouts.end(), planner.trainers());
-    const auto groups = by_domain(rollouts, fabric);
+    const plan::Groups groups(rollouts, nodes_of(fabric));
+    const auto lanes = static_cast<double>(groups.lanes());
     const double all =
         std::accumulate(gathered.stage_bytes.begin(), gathered.stage_bytes.end(), 0.0);
 
     Step broadcast{"broadcast", {}};
     FlowSums into(planner.world_size());
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-        const auto& group = groups[g];
-        const auto members = static_cast<double>(group.size());
-        for (std::size_t j = 0; j < group.size(); ++j) {
-            if (g == 0)
-                for (std::size_t stage = 0; stage < gathered.stage_bytes.size(); ++stage) {
-                    const double part = gathered.stage_bytes[stage] / members;
-                    into.add(static_cast<Rank>(stage) * (planner.trainers() / stages), part,
-                             chunks(part));
-                }
-            else
-                into.add(groups[g - 1][j % groups[g - 1].size()], all / members,
-                         chunks(all / members));
-            if (group.size() > 1)
-                into.add(group[(j + group.size() - 1) % group.size()],
-                         all * (members - 1) / members, chunks(all));
-            into.move_to(group[j], broadcast.flows);
+    for (const Rank rank : rollouts) {
+        const auto [g, member] = groups.seat_of(rank);
+        const auto& members = groups.members(g);
+        double entering = 0;
+        for (std::size_t lane = 0; lane < groups.lanes(); ++lane) {
+            if (groups.of_lane(g, lane) != rank) continue;
+            entering += all / lanes;
+            if (g > 0) {
+                into.add(groups.of_lane(g - 1, lane), all / lanes, chunks(all / lanes));
+                continue;
+            }
+            for (std::size_t stage = 0; stage < gathered.stage_bytes.size(); ++stage) {
+                const double part = gathered.stage_bytes[stage] / lanes;
+                into.add(static_cast<Rank>(stage) * (planner.trainers() / stages), part,
+                         chunks(part));
+            }
         }
+        if (members.size() > 1)
+            into.add(members[(member + members.size() - 1) % members.size()], all - entering,
+                     chunks(all - entering));
+        into.move_to(rank, broadcast.flows);
     }
     return {"broadcast", {std::move(gathered.step), std::move(broadcast)}, false};
 }

@@ -57,16 +57,13 @@ void FlowSums::move_to(Rank dst, std::vector<Flow>& flows) {
     touched_.clear();
 }
 
-std::vector<std::vector<Rank>> by_domain(std::span<const Rank> ranks, const Fabric& fabric) {
-    std::vector<std::vector<Rank>> groups;
-    int last = -1;
-    for (const Rank rank : ranks) {
+std::vector<int> nodes_of(const Fabric& fabric) {
+    std::vector<int> nodes;
+    for (Rank rank = 0; rank < fabric.ranks(); ++rank) {
         const int domain = fabric.place(rank).domain;
-        if (groups.empty() || domain < 0 || domain != last) groups.emplace_back();
-        groups.back().push_back(rank);
-        last = domain;
+        nodes.push_back(domain >= 0 ? domain : -1 - static_cast<int>(rank));
     }
-    return groups;
+    return nodes;
 }
 
 }  // namespace weightlift::sim

@@ -24,9 +24,8 @@ private:
     std::vector<Rank> touched_;
 };
 
-/// Ascending plan ranks cut where the NVLink domain changes; single ranks where there is none.
-[[nodiscard]] std::vector<std::vector<Rank>> by_domain(std::span<const Rank> ranks,
-                                                       const Fabric& fabric);
+/// By plan rank: NVLink domains as nodes of a plan in steps; single ranks where there are none.
+[[nodiscard]] std::vector<int> nodes_of(const Fabric& fabric);
 
 /// Messages of a transfer that is not merged with its neighbours.
 [[nodiscard]] inline double messages_of(const plan::Transfer& t, Rows rows) {

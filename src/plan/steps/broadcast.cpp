@@ -12,6 +12,8 @@
 #include <numeric>
 #include <set>
 
+#include "weightlift/plan/groups.hpp"
+
 #include "arenas.hpp"
 #include "buckets.hpp"
 #include "gather.hpp"

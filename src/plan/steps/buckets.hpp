@@ -9,7 +9,7 @@
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/steps.hpp"
 
-#include "lanes.hpp"
+#include "chunks.hpp"
 #include "slots.hpp"
 
 namespace weightlift::plan::steps {

@@ -6,10 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "weightlift/plan/groups.hpp"
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/steps.hpp"
 
-#include "lanes.hpp"
+#include "chunks.hpp"
 #include "pieces.hpp"
 
 namespace weightlift::plan::steps {
