@@ -90,5 +90,46 @@ TEST_P(StepLaws, replica_arrives_in_every_order) {
     expect_every_order_to_work(Strategy::Replica, Unread::Forbidden);
 }
 
+// The laws above mean something only if an order that a missing gate allows is found out.
+TEST(StepExecution, finds_every_missing_gate) {
+    Random random(5);
+    const auto model = test::random_model(random, 4, {30, 40}, {20, 24});
+    const auto trainer = test::random_layout(random, Side::Trainer, model, 3, true);
+    const auto engine = test::random_layout(random, Side::Rollout, model, 2, true);
+    const auto rollout = test::repeat_engines(model, engine, 2);
+    const Planner planner(model, trainer, rollout);
+    StepOptions options;
+    options.chunk = 1024;
+    options.staging_limit = 2 * 4096;
+    options.node = {0, 0, 0, 1, 1, 2, 2};
+    for (const Strategy strategy : {Strategy::Relay, Strategy::Broadcast, Strategy::Replica}) {
+        const StepPlanner steps(planner, strategy, options);
+        const Unread unread = strategy == Strategy::Broadcast ? Unread::Allowed : Unread::Forbidden;
+        const StepExecution whole(planner, steps, unread);
+        std::size_t gates = 0, found = 0;
+        for (Rank rank = 0; rank < planner.world_size(); ++rank)
+            for (std::size_t g = 0; g < whole.parts()[static_cast<std::size_t>(rank)].gates.size();
+                 ++g) {
+                StepExecution execution = whole;
+                execution.remove_gate(rank, g);
+                ++gates;
+                bool is_found = false;
+                for (int i = 0; i < 300 && !is_found; ++i) {
+                    try {
+                        execution.run_at_random(random);
+                    } catch (const std::logic_error&) {
+                        is_found = true;
+                    }
+                }
+                found += is_found ? 1 : 0;
+            }
+        // Segments of broadcast wait for whole buckets, of which they may need a part.
+        const bool may_exceed = strategy == Strategy::Broadcast;
+        EXPECT_GT(gates, 0U);
+        EXPECT_GE(found, may_exceed ? gates * 3 / 4 : gates)
+            << to_string(strategy) << ", of " << gates;
+    }
+}
+
 }  // namespace
 }  // namespace weightlift::plan

@@ -43,6 +43,11 @@ public:
     }
 
     [[nodiscard]] const std::vector<plan::StepPart>& parts() const { return parts_; }
+    /// For tests of this test: what is executed without one of the gates.
+    void remove_gate(Rank rank, std::size_t gate) {
+        auto& gates = at(parts_, rank).gates;
+        gates.erase(gates.begin() + static_cast<std::ptrdiff_t>(gate));
+    }
 
     /// Segments start and are placed at random times.
     void run_at_random(Random& random) {
