@@ -1,5 +1,5 @@
-// What each strategy would move between whom, worked out from the layouts. Pure. Of these, `direct`
-// is what a push executes; the others are predictions of strategies that no push takes yet.
+// What each strategy moves between whom, worked out from the layouts: sums of what the plans of
+// planner.hpp and steps.hpp execute, without making each rank's part. Pure.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@ struct StrategyFlows {
 [[nodiscard]] StrategyFlows broadcast_flows(const plan::Planner& planner, const Fabric& fabric,
                                             int stages);
 
-/// Of each rollout parameter's copies those in one NVLink domain take it in once, in equal parts,
-/// and fan it out; it leaves the trainers once in all, in equal parts to these domains, which pass
-/// their parts on in a ring. Pipelined.
+/// Of each rollout parameter's copies those in one NVLink domain take it in once and fan it out; it
+/// leaves the trainers once in all, in chunks that enter the domains and their ranks in turn and go
+/// on from domain to domain in a ring. Pipelined.
 [[nodiscard]] StrategyFlows relay_flows(const plan::Planner& planner, const Fabric& fabric,
                                         Rows rows);
 

@@ -8,18 +8,18 @@ namespace weightlift::plan::steps {
 
 namespace {
 
-/// Appends the tensor's parts of at most `slot` bytes.
-void cut(const model::TensorSpec& spec, layout::TensorId tensor, Bytes slot,
+/// Appends the tensor's parts that fit a slot.
+void cut(const model::TensorSpec& spec, layout::TensorId tensor, const StepOptions& options,
          std::vector<Unit>& units) {
     const Bytes element = element_bytes(spec.dtype);
     const bool by_rows = spec.rows > 1;
     const Bytes unit = by_rows ? spec.columns * element : element;
     const std::uint64_t count = by_rows ? spec.rows : spec.columns;
-    const std::uint64_t most = slot / unit;
+    const std::uint64_t most = most_slot_bytes(options) / unit;
     if (most == 0)
-        throw ConfigError(fmt::format(
-            "staging limit: a row of {} has {} bytes, but half of the limit is {}; it must fit",
-            spec.name, unit, slot));
+        throw ConfigError(
+            fmt::format("staging limit {}: half of it must hold a row of {}, which has {} bytes",
+                        options.staging_limit, spec.name, unit));
     const std::uint64_t parts = ceil_div(count, most);
     for (std::uint64_t i = 0; i < parts; ++i) {
         const Interval part{count * i / parts, count * (i + 1) / parts};
@@ -57,7 +57,7 @@ void Buckets::fill(const Planner& planner, const StepOptions& options, std::size
     for (std::size_t stage = 0; stage < stages; ++stage) {
         for (const layout::TensorId id : tensors[stage]) {
             const auto begin = narrow<std::uint32_t>(units_.size(), "units of a broadcast");
-            cut(model.tensor(id), id, slot, units_);
+            cut(model.tensor(id), id, options, units_);
             const auto end = narrow<std::uint32_t>(units_.size(), "units of a broadcast");
             of_tensor_[id] = {begin, end};
             for (std::uint32_t u = begin; u < end; ++u) {

@@ -1,5 +1,7 @@
 #include "gather.hpp"
 
+#include <algorithm>
+
 namespace weightlift::plan::steps {
 
 std::optional<Held> find_at(const layout::Layout& trainer, layout::TensorId tensor, const Box& box,

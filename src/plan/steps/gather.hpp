@@ -1,7 +1,6 @@
 // From which trainer a box of a tensor is fetched by one of them that wants it whole.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 

@@ -95,9 +95,9 @@ void Shards::fill_shelves(const Planner& planner, const StepOptions& options,
                 const Bytes bytes = rollout.parameter(p).bytes();
                 if (bytes > slot)
                     throw ConfigError(fmt::format(
-                        "staging limit: rollout parameter {} has {} bytes, but half of the limit "
-                        "is {}; it must fit",
-                        rollout.parameter(p).name, bytes, slot));
+                        "staging limit {}: half of it must hold rollout parameter {}, which has {} "
+                        "bytes",
+                        options.staging_limit, rollout.parameter(p).name, bytes));
                 Shelf& shelf = shelves_[stage][kind];
                 auto& buckets = shelf.bucket_bytes;
                 if (buckets.empty() || round_up(buckets.back(), kArenaAlignment) + bytes > slot)

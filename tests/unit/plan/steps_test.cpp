@@ -185,12 +185,10 @@ TEST(StepPlanner, cuts_a_tensor_larger_than_a_slot_and_refuses_a_row_that_is) {
         }
         return "accepted";
     };
-    EXPECT_EQ(
-        refusal(Strategy::Broadcast),
-        "staging limit: a row of w has 1024 bytes, but half of the limit is 768; it must fit");
+    EXPECT_EQ(refusal(Strategy::Broadcast),
+              "staging limit 1536: half of it must hold a row of w, which has 1024 bytes");
     EXPECT_EQ(refusal(Strategy::Replica),
-              "staging limit: rollout parameter w has 8192 bytes, but half of the limit is 768; it "
-              "must fit");
+              "staging limit 1536: half of it must hold rollout parameter w, which has 8192 bytes");
     EXPECT_EQ(refusal(Strategy::Relay), "accepted");
 }
 
