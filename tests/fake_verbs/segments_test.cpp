@@ -18,8 +18,11 @@ T one_of(std::mt19937_64& random, std::initializer_list<T> values) {
     return *std::next(values.begin(), static_cast<std::ptrdiff_t>(random() % values.size()));
 }
 
-/// Chunks go from the first part of the arena to a slot, and from there to the second part, whose
-/// rows lie the other way round. A slot's next chunk waits until the former was cut out.
+/// How chunks lie in the second part of the arena.
+enum class Cut : std::uint8_t { AsIs, LeftThenRight, Swapped };
+
+/// Chunks go from the first part of the arena to a slot, and from there to the second part, as they
+/// are or by halves of rows of 32 bytes. A slot's next chunk waits until the former was cut out.
 struct Relay {
     struct Wait {
         std::uint32_t arrived = 0;  ///< segments
@@ -29,7 +32,7 @@ struct Relay {
     std::vector<Segment> segments;
     std::vector<Wait> waits;
 
-    explicit Relay(bool has_rows) {
+    explicit Relay(std::uint64_t seed) {
         std::vector<std::uint32_t> sent, cut;  // places in the list, by chunk
         const auto send = [&](std::uint32_t c) {
             const Bytes slot = kStaging + c % 2 * kSlot;
@@ -40,11 +43,17 @@ struct Relay {
         send(1);
         for (std::uint32_t c = 0; c < kChunks; ++c) {
             const Bytes slot = kStaging + c % 2 * kSlot, to = kPart + c * kSlot;
-            if (has_rows)  // halves of rows of 32 bytes, one after the other
-                for (const Bytes half : {0, 16})
-                    copies.push_back({0, slot + half, 32, to + half * (kSlot / 32), 16, 64, 16});
-            else
-                copies.push_back({0, slot, kSlot, to, kSlot, 1, kSlot});
+            switch (static_cast<Cut>(seed % 3)) {
+                case Cut::AsIs: copies.push_back({0, slot, kSlot, to, kSlot, 1, kSlot}); break;
+                case Cut::LeftThenRight:
+                    copies.push_back({0, slot, 32, to, 16, 64, 16});
+                    copies.push_back({0, slot + 16, 32, to + kSlot / 2, 16, 64, 16});
+                    break;
+                case Cut::Swapped:
+                    copies.push_back({0, slot, 32, to + 16, 32, 64, 16});
+                    copies.push_back({0, slot + 16, 32, to, 32, 64, 16});
+                    break;
+            }
             cut.push_back(add({sent[c] + 1, 0}));
             if (c + 2 < kChunks) send(c + 2);
             if (c % 3 == 0) static_cast<void>(add({}));  // a signal alone
@@ -166,7 +175,7 @@ TEST(SegmentsOverFake, are_relayed_whatever_the_devices) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Conditions conditions;
         const fake::Scenario scenario = random_scenario(seed, conditions);
-        const Relay relay(seed % 3 > 0);
+        const Relay relay(seed);
         fake::begin(scenario);
         {
             auto memory = memory::make_host_arena(kArena);
@@ -245,7 +254,7 @@ TEST(SegmentsOverFake, are_counted_when_the_gpu_can_see_them) {
             SCOPED_TRACE(row.name + std::string(", seed ") + std::to_string(seed));
             Conditions conditions;
             const fake::Scenario scenario = random_scenario(seed, conditions);
-            const Relay relay(seed % 3 > 0);
+            const Relay relay(seed);
             fake::begin(scenario);
             {
                 auto memory = std::make_unique<DeviceArena>(
@@ -303,7 +312,7 @@ TEST(SegmentsOverFake, are_never_counted_twice_nor_passed_over) {
             SCOPED_TRACE(row.name + std::string(", seed ") + std::to_string(seed));
             Conditions conditions;
             const fake::Scenario scenario = random_scenario(seed, conditions);
-            const Relay relay(true);
+            const Relay relay(seed);
             fake::begin(scenario);
             {
                 auto memory = memory::make_host_arena(kArena);
