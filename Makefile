@@ -42,7 +42,7 @@ test-hardware: ## run the conformance suite on the RDMA devices of this machine
 	@WEIGHTLIFT_LAB_BUILD=build/release MPIEXEC="mpirun --oversubscribe --allow-run-as-root" tests/lab/conformance_test.sh
 
 test-gpu: ## run the tests that need a GPU, their kernels under compute-sanitizer as well
-	@jobs/build.sh release tests,cuda gpu_memory transport_conformance transport_large
+	@jobs/build.sh release tests,cuda gpu_tests
 	@tests/gpu/run.sh build/release
 
 release: ## build everything, optimized

@@ -17,17 +17,19 @@ namespace weightlift::app {
 
 namespace {
 
-int explain_results(const std::string& path, bool allow_partial) {
+int explain_results(const std::string& path, bool allow_partial, bool as_json) {
     const record::RunRecord run = record::read_results(path, allow_partial);
+    std::vector<Explanation> all;
     std::string text;
     for (const record::CaseRecord& one : run.cases) {
-        if (!text.empty()) text += '\n';
         const auto explanation = explain(one);
+        if (!text.empty()) text += '\n';
         text += explanation
                     ? explanation_text(*explanation)
                     : fmt::format("{}: no iteration was measured and right\n", one.info.key);
+        all.push_back(explanation.value_or(Explanation{one.info.key, {}, 0}));
     }
-    std::fputs(text.c_str(), stdout);
+    std::fputs((as_json ? explanations_json(all) : text).c_str(), stdout);
     return 0;
 }
 
@@ -36,7 +38,7 @@ int explain_results(const std::string& path, bool allow_partial) {
 int run_explain(const Arguments& arguments) {
     SceneOptions options;
     std::string path, cluster_name, observed, phases, strategy = "direct";
-    bool allow_partial = false;
+    bool allow_partial = false, as_json = false;
     SimulationOptions simulation;
     CLI::App app(
         "where the time of an update went: lower bound, strategy, named phases, unexplained rest",
@@ -44,6 +46,7 @@ int run_explain(const Arguments& arguments) {
     add_scene_options(app, options);
     app.add_option("file", path, "results file; or --model, layouts, --cluster and --observed");
     app.add_flag("--allow-partial", allow_partial, "read a run that was killed or still runs");
+    app.add_flag("--json", as_json, "machine-readable");
     app.add_option("--cluster", cluster_name, "rates: shipped name or TOML file");
     app.add_option("--observed", observed, "time of the update (7.23, 7230ms)");
     app.add_option("--phase", phases, "parts of it that are known: pause=0.2,gather=3,post=884ms");
@@ -58,7 +61,7 @@ int run_explain(const Arguments& arguments) {
                                  "--phase", "--strategy", "--order", "--rows", "--config"})
             if (app.count(flag) > 0)
                 throw ConfigError(fmt::format("{}: a results file says all that is needed", flag));
-        return explain_results(path, allow_partial);
+        return explain_results(path, allow_partial, as_json);
     }
     if (observed.empty())
         throw ConfigError("--observed is missing (e.g. --observed 7.23), or a results file");
@@ -84,7 +87,8 @@ int run_explain(const Arguments& arguments) {
         fmt::format("{}, {} -> {} ranks, {} on {}\ntrainer {}\nrollout {}", scene.model.name(),
                     planner.trainers(), planner.rollouts(), strategy, cluster.name,
                     scene.trainer.description(), scene.rollout.description());
-    std::fputs(explanation_text(explanation).c_str(), stdout);
+    std::fputs((as_json ? explanations_json({explanation}) : explanation_text(explanation)).c_str(),
+               stdout);
     return 0;
 }
 

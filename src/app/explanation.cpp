@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "weightlift/base/error.hpp"
 
@@ -26,6 +28,13 @@ constexpr Phase kInARow[] = {Phase::Prepare,    Phase::Post,   Phase::Wire,
                              Phase::Visibility, Phase::Commit, Phase::Finalize};
 
 double seconds_of(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+/// What no line accounts for; negative where they add up to more than was observed.
+double unexplained(const Explanation& e) {
+    double left = e.observed;
+    for (const Explanation::Line& line : e.lines) left -= line.seconds.value_or(0);
+    return left;
+}
 
 }  // namespace
 
@@ -138,15 +147,12 @@ std::string explanation_text(const Explanation& e) {
         const bool is_negative = seconds < 0 && ms.find_first_not_of("0.") != std::string::npos;
         rows.push_back({name, (is_negative ? "-" : "") + ms, share(seconds), why});
     };
-    double left = e.observed;
-    for (const Explanation::Line& line : e.lines) {
-        if (!line.seconds) {
+    for (const Explanation::Line& line : e.lines)
+        if (line.seconds)
+            add(line.name, *line.seconds, line.why);
+        else
             rows.push_back({line.name, "N/A", "", line.why});
-            continue;
-        }
-        left -= *line.seconds;
-        add(line.name, *line.seconds, line.why);
-    }
+    const double left = unexplained(e);
     add("unexplained", left,
         left < -1e-3 * e.observed
             ? "these add up to more than was observed: some overlap, or the model is too slow"
@@ -162,6 +168,25 @@ std::string explanation_text(const Explanation& e) {
         text += line + '\n';
     }
     return text;
+}
+
+std::string explanations_json(const std::vector<Explanation>& explanations) {
+    using Json = nlohmann::ordered_json;
+    const auto ns = [](double seconds) { return Json(std::llround(seconds * 1e9)); };
+    Json json{{"schema", "weightlift-explanation/1"}, {"explanations", Json::array()}};
+    for (const Explanation& e : explanations) {
+        Json& item = json["explanations"].emplace_back();
+        std::istringstream title(e.title);
+        for (std::string line; std::getline(title, line);) item["title"].push_back(line);
+        item["observed_ns"] = e.lines.empty() ? Json(nullptr) : ns(e.observed);
+        item["lines"] = Json::array();
+        for (const Explanation::Line& line : e.lines)
+            item["lines"].push_back({{"name", line.name},
+                                     {"ns", line.seconds ? ns(*line.seconds) : Json(nullptr)},
+                                     {"why", line.why}});
+        item["unexplained_ns"] = e.lines.empty() ? Json(nullptr) : ns(unexplained(e));
+    }
+    return json.dump(2) + '\n';
 }
 
 }  // namespace weightlift::app

@@ -43,5 +43,8 @@ struct Explanation {
 /// Lines with their shares, then the remainder and the sum. The remainder gets no name but
 /// "unexplained"; where lines add up to more than was observed it says so.
 [[nodiscard]] std::string explanation_text(const Explanation& explanation);
+/// The same for machines, schema weightlift-explanation/1 (README, "Prediction"). One without lines
+/// is of a case of which no iteration was measured and right.
+[[nodiscard]] std::string explanations_json(const std::vector<Explanation>& explanations);
 
 }  // namespace weightlift::app

@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "options.hpp"
 #include "plan_json.hpp"
+#include "prediction_json.hpp"
 #include "prediction_text.hpp"
 #include "scenario_table.hpp"
 #include "text.hpp"
@@ -110,7 +111,8 @@ int run_plan(const Arguments& arguments) {
                  "weightlift plan");
     add_scene_options(app, options);
     app.add_option("--cluster", cluster_name, "cluster description: shipped name or TOML file");
-    app.add_option("--format", format, "text or json")->capture_default_str();
+    app.add_option("--format", format, "text; json: the plan, or with --simulate the predictions")
+        ->capture_default_str();
     app.add_flag("--merged", is_merged, "with --format json: copies as they are executed");
     app.add_option("--emit-layout", emit,
                    "print the trainer's or the rollout's layout file instead");
@@ -128,8 +130,10 @@ int run_plan(const Arguments& arguments) {
     if (!emit.empty() && emit != "trainer" && emit != "rollout")
         throw ConfigError(fmt::format("--emit-layout {}: not trainer or rollout", emit));
     if (!scenarios.empty() && !is_simulated) throw ConfigError("--scenarios needs --simulate");
-    if (is_simulated && (format != "text" || !emit.empty()))
-        throw ConfigError("--simulate excludes --format json and --emit-layout");
+    if (is_simulated && (is_merged || !emit.empty()))
+        throw ConfigError("--simulate excludes --merged and --emit-layout");
+    if (!scenarios.empty() && format != "text")
+        throw ConfigError("--scenarios excludes --format json: it is a table for people");
     if (is_simulated && scenarios.empty() && cluster_name.empty())
         throw ConfigError("--simulate needs --cluster, which knows the rates");
     if (!scenarios.empty()) {
@@ -152,9 +156,16 @@ int run_plan(const Arguments& arguments) {
     }
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout, plan_options);
     const plan::PlanStatistics stats = plan::gather_statistics(planner);
-    if (format == "json") {
+    if (format == "json" && !is_simulated) {
         write_plan_json(stdout, scene, planner, stats.digest, stats.bytes,
                         is_merged ? PlanView::Merged : PlanView::Transfers);
+        return 0;
+    }
+    if (format == "json") {
+        const sim::Fabric fabric(*cluster, planner.trainers(), planner.world_size());
+        const auto strategies =
+            predict_strategies(planner, stats, fabric, trainer_stages(options), simulation);
+        std::fputs(prediction_json(scene, stats, fabric, simulation, strategies).c_str(), stdout);
         return 0;
     }
     const auto engines = scene.rollout.engine_begins().size();
@@ -173,6 +184,7 @@ int run_plan(const Arguments& arguments) {
         const std::vector<sim::Flow> flows = sim::flows_of(stats);
         const sim::Fabric fabric(*cluster, planner.trainers(), planner.world_size());
         const sim::Prediction prediction = sim::predict(flows, fabric);
+        std::fputs((placement_text(scene.rollout, fabric) + "\n").c_str(), stdout);
         std::fputs(prediction_text(prediction, fabric, stats.bytes).c_str(), stdout);
         if (is_simulated)
             std::fputs(("\n" + ranking_text(predict_strategies(planner, stats, fabric,

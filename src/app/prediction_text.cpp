@@ -52,6 +52,39 @@ std::string name_of(const sim::PortId& port, const sim::Fabric& fabric) {
                        port.is_send ? "send" : "receive");
 }
 
+std::string placement_text(const layout::Layout& rollout, const sim::Fabric& fabric) {
+    constexpr std::size_t kShown = 4;
+    const Rank trainers = fabric.ranks() - rollout.world_size();
+    const auto range = [](int first, int last) {
+        return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
+    };
+    const sim::Cluster& cluster = fabric.cluster();
+    // Elsewhere a domain is a node.
+    const bool has_domains = cluster.nvlink_domain_ranks > cluster.ranks_per_node;
+    std::vector<std::vector<std::string>> rows{
+        {fmt::format("placement on {}", cluster.name), "ranks", "nodes"}};
+    if (has_domains) rows.front().push_back("NVLink domains");
+    const auto add = [&](const std::string& who, Rank begin, Rank end) {
+        const sim::Place &first = fabric.place(begin), &last = fabric.place(end - 1);
+        rows.push_back({who, range(begin, end - 1), range(first.node, last.node)});
+        if (has_domains) rows.back().push_back(range(first.domain, last.domain));
+    };
+    add("trainers", 0, trainers);
+    const auto begins = rollout.engine_begins();
+    for (std::size_t e = 0; e < std::min(begins.size(), kShown); ++e)
+        add(fmt::format("engine {}", e), trainers + begins[e],
+            trainers + (e + 1 < begins.size() ? begins[e + 1] : rollout.world_size()));
+    if (begins.size() > kShown)
+        add(fmt::format("engines {}",
+                        range(static_cast<int>(kShown), static_cast<int>(begins.size()) - 1)),
+            trainers + begins[kShown], fabric.ranks());
+    std::string text = align(rows);
+    const int shared = fabric.place(trainers - 1).node;
+    if (shared == fabric.place(trainers).node)
+        text += fmt::format("node {} has trainers and rollouts\n", shared);
+    return text;
+}
+
 std::string prediction_text(const sim::Prediction& p, const sim::Fabric& fabric, Bytes bytes) {
     std::vector<std::vector<std::string>> rows{
         {fmt::format("busiest on {}", fabric.cluster().name), "bytes", "messages", "at least"}};

@@ -24,6 +24,8 @@ void add_simulation_options(CLI::App& app, SimulationOptions& options);
 /// A port with the ranks behind it: "NIC 0 of node 2 (rank 16), send".
 [[nodiscard]] std::string name_of(const sim::PortId& port, const sim::Fabric& fabric);
 
+/// Which nodes the trainers and each engine stand on.
+[[nodiscard]] std::string placement_text(const layout::Layout& rollout, const sim::Fabric& fabric);
 /// The busiest ports and the lower bound, a line each.
 [[nodiscard]] std::string prediction_text(const sim::Prediction& prediction,
                                           const sim::Fabric& fabric, Bytes bytes);

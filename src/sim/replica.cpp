@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "weightlift/plan/assign_sources.hpp"
+
 #include "strategy_flows.hpp"
 
 namespace weightlift::sim {
@@ -26,7 +28,7 @@ StrategyFlows replica_flows(const plan::Planner& planner, int stages, Rows rows)
     const Rank sources = planner.trainers() / static_cast<Rank>(stages);
     std::vector<Rank> engine_ranks;
     for (Rank r = 0; r < planner.rollouts(); ++r) engine_ranks.push_back(rollout.engine_rank_of(r));
-    const auto assigned = assign_sources(static_cast<std::uint32_t>(sources), engine_ranks);
+    const auto assigned = plan::assign_sources(static_cast<std::uint32_t>(sources), engine_ranks);
 
     // A source gathers a shard once for all targets that hold equal ones.
     std::map<std::vector<layout::ParameterIndex>, std::uint32_t> shards;

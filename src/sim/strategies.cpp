@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "strategy_flows.hpp"
 
@@ -10,31 +9,6 @@ namespace weightlift::sim {
 
 StrategyFlows direct_flows(const plan::PlanStatistics& statistics, Rows rows) {
     return {"direct", {{"push", flows_of(statistics, rows)}}, false};
-}
-
-std::vector<std::uint32_t> assign_sources(std::uint32_t sources,
-                                          std::span<const Rank> engine_ranks) {
-    std::vector<std::uint32_t> assigned;
-    // By engine rank: engines served by each source that serves any.
-    std::map<Rank, std::map<std::uint32_t, std::uint32_t>> served;
-    std::uint32_t turn = 0;
-    for (const Rank rank : engine_ranks) {
-        auto& engines = served[rank];
-        std::uint32_t source = 0;
-        if (assigned.size() < sources) {
-            source = static_cast<std::uint32_t>(assigned.size());
-        } else if (!engines.empty()) {
-            source =
-                std::min_element(engines.begin(), engines.end(), [](const auto& a, const auto& b) {
-                    return a.second < b.second;
-                })->first;
-        } else {
-            source = turn++ % sources;
-        }
-        ++engines[source];
-        assigned.push_back(source);
-    }
-    return assigned;
 }
 
 StrategyPrediction predict_strategy(const StrategyFlows& strategy, const Fabric& fabric,

@@ -1,4 +1,5 @@
 """`plan --simulate` and `explain`: figures of published runs, and what is refused."""
+import json
 import os
 import re
 import tempfile
@@ -17,10 +18,90 @@ def run(*arguments):
     return result.out
 
 
+class Golden(unittest.TestCase):
+    """JSON is kept in the tree. Names and bytes must be equal; times, which are worked out in
+    floating point, to a millionth."""
+
+    def assert_alike(self, found, kept, at=""):
+        self.assertEqual(type(found), type(kept), at)
+        if isinstance(kept, dict):
+            self.assertEqual(list(found), list(kept), at)
+            for key, value in kept.items():
+                self.assert_alike(found[key], value, f"{at}.{key}")
+        elif isinstance(kept, list):
+            self.assertEqual(len(found), len(kept), at)
+            for i, value in enumerate(kept):
+                self.assert_alike(found[i], value, f"{at}[{i}]")
+        elif at.endswith("ns") and kept is not None:
+            self.assertAlmostEqual(found, kept, delta=2 + 1e-6 * abs(kept), msg=at)
+        else:
+            self.assertEqual(found, kept, at)
+
+    def expect(self, text, *name):
+        path = os.path.join(ROOT, "tests", "golden", *name)
+        if "WEIGHTLIFT_REGENERATE_GOLDEN" in os.environ:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.skipTest("regenerated " + path)
+        with open(path, encoding="utf-8") as file:
+            self.assert_alike(json.loads(text), json.load(file))
+
+    def test_predictions(self):
+        text = run("plan", *KIMI, "--simulate", "--format", "json")
+        times = {s["strategy"]: s["simulated_ns"] / 1e6 for s in json.loads(text)["strategies"]}
+        shown = ranking(run("plan", *KIMI, "--simulate"))
+        self.assertEqual(list(times), list(shown), "the fastest first, as in the table")
+        for name, ms in times.items():
+            self.assertAlmostEqual(ms, shown[name][0], delta=1e-3 * ms)
+        self.expect(text, "predictions", "kimi-k2.json")
+
+    def test_explanation(self):
+        text = run("explain", *KIMI, "--strategy", "replica", "--observed", "7.2273", "--phase", "post=884ms",
+                   "--json")
+        one, = json.loads(text)["explanations"]
+        self.assertAlmostEqual(sum(line["ns"] for line in one["lines"]) + one["unexplained_ns"],
+                               one["observed_ns"], delta=5)
+        self.expect(text, "explanations", "kimi-k2-replica.json")
+
+    def test_explanation_of_a_results_file(self):
+        text = run("explain", os.path.join(ROOT, "results", "reference", "bench-push.h5"), "--json")
+        one, = json.loads(text)["explanations"]
+        self.assertEqual(one["lines"][0], {"name": "floor", "ns": None, "why": "the push was given no --cluster"})
+        self.expect(text, "explanations", "bench-push.json")
+
+
 def ranking(text):
     """Strategy -> simulated milliseconds, and share of the floor."""
     rows = re.findall(r"^(\w+)(?: \*)? +\S+ \wB +[\d.]+ ms +([\d.]+) ms +([\d.]+)", text, re.M)
     return {name: (float(ms), float(floors)) for name, ms, floors in rows}
+
+
+class Placement(unittest.TestCase):
+    """`plan --cluster` says where it supposes that the ranks stand."""
+
+    def rows(self, *flags):
+        text = run("plan", "--model", "tiny-deepseek", "--trainer", "tp=4,dp=3", *flags)
+        block = text[text.index("placement on "):].split("\n\n")[0]
+        return [re.split(r"  +", line) for line in block.splitlines()]
+
+    def test_rollouts_on_nodes_of_their_own(self):
+        self.assertEqual(self.rows("--rollout", "tp=4,engines=7", "--cluster", "h100-ib400"), [
+            ["placement on h100-ib400", "ranks", "nodes"],
+            ["trainers", "0-11", "0-1"],
+            ["engine 0", "12-15", "2"], ["engine 1", "16-19", "2"], ["engine 2", "20-23", "3"],
+            ["engine 3", "24-27", "3"], ["engines 4-6", "28-39", "4-5"]])
+
+    def test_nodes_and_domains_that_are_shared(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as cluster:
+            cluster.write('name = "ours"\nplacement = "packed"\nranks_per_node = 4\nports_per_node = 4\n'
+                          "port_gbytes_per_s = 50\nnvlink_domain_ranks = 8\nnvlink_gbytes_per_s = 450\n")
+            cluster.flush()
+            self.assertEqual(self.rows("--rollout", "tp=4", "--cluster", cluster.name), [
+                ["placement on ours", "ranks", "nodes", "NVLink domains"],
+                ["trainers", "0-11", "0-2", "0-1"], ["engine 0", "12-15", "3", "1"]])
+        shared = self.rows("--rollout", "tp=1", "--rollout", "tp=2", "--cluster", "this-machine")
+        self.assertEqual(shared[2:], [["engine 0", "12", "0"], ["engine 1", "13-14", "0"],
+                                      ["node 0 has trainers and rollouts"]])
 
 
 class Simulate(unittest.TestCase):
@@ -66,7 +147,7 @@ class Simulate(unittest.TestCase):
                              ("--scenarios needs --simulate", ["--scenarios", "."]),
                              ("--order fastest: not one of plan, rotated",
                               ["--simulate", "--cluster", "h100-ib400", "--order", "fastest"]),
-                             ("--simulate excludes", ["--simulate", "--format", "json"])):
+                             ("--simulate excludes", ["--simulate", "--format", "json", "--merged"])):
             with self.subTest(words):
                 result = launch.run("plan", *TINY, *flags)
                 self.assertEqual(result.code, 2, result)

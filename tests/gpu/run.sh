@@ -40,6 +40,10 @@ if "$build/weightlift" --version | grep -q 'transports.*nccl'; then
         done
     fi
 fi
+if [ "$(nvidia-smi -L | wc -l)" -ge 2 ] && [ -e "$build/tests/gpu/libkernel_trace.so" ]; then
+    echo "the trace of a push's receiver"
+    "$(dirname "$0")/receiver_trace.sh" "$build"
+fi
 if ! sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
     echo "no compute-sanitizer: memcheck and racecheck are left out" >&2
     exit 0

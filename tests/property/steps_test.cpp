@@ -35,6 +35,8 @@ Scene make_scene(Random& random) {
     auto rollout = test::repeat_engines(model, engine, static_cast<int>(pick(random, 1, 4)));
     StepOptions options;
     options.chunk = pick(random, 1, 4000);
+    // From two rows a slot on; the largest parameter has two tensors of 40 rows of 48 bytes.
+    options.staging_limit = random() % 4 == 0 ? 2 * GiB : pick(random, 8 * 256, 64 * 256);
     const Rank world = trainer.world_size() + rollout.world_size();
     switch (random() % 3) {
         case 0: break;
@@ -58,7 +60,11 @@ Scene make_scene(Random& random) {
 class StepLaws : public testing::TestWithParam<std::uint64_t> {
 protected:
     void expect_every_order_to_work(Strategy strategy, Unread unread) {
-        const Scene scene = make_scene(random_);
+        Scene scene = make_scene(random_);
+        if (strategy == Strategy::Replica)  // whole parameters must fit
+            for (const auto& parameter : scene.rollout.parameters())
+                scene.options.staging_limit =
+                    std::max(scene.options.staging_limit, 2 * round_up(parameter.bytes(), 256));
         const Planner planner(scene.model, scene.trainer, scene.rollout,
                               {.minimum_slice = scene.minimum_slice, .place = {}, .node = {}});
         const StepPlanner steps(planner, strategy, scene.options);
@@ -74,6 +80,14 @@ INSTANTIATE_TEST_SUITE_P(Seeds, StepLaws, testing::Range<std::uint64_t>(1, 301))
 
 TEST_P(StepLaws, relay_arrives_in_every_order) {
     expect_every_order_to_work(Strategy::Relay, Unread::Forbidden);
+}
+
+TEST_P(StepLaws, broadcast_arrives_in_every_order) {
+    expect_every_order_to_work(Strategy::Broadcast, Unread::Allowed);
+}
+
+TEST_P(StepLaws, replica_arrives_in_every_order) {
+    expect_every_order_to_work(Strategy::Replica, Unread::Forbidden);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,13 +25,6 @@ struct StrategyFlows {
 
 /// push: trainer shard to rollout shard, only the intersection.
 [[nodiscard]] StrategyFlows direct_flows(const plan::PlanStatistics& statistics, Rows rows);
-
-/// The source of each target among the `sources` equal ranks of a pipeline stage. Targets are given
-/// engine by engine, by their rank in the engine. The first ones go to sources in turn; after that
-/// a target goes to the source that serves the fewest engines at that same rank, or to sources in
-/// turn where none serves that rank.
-[[nodiscard]] std::vector<std::uint32_t> assign_sources(std::uint32_t sources,
-                                                        std::span<const Rank> engine_ranks);
 
 /// gather: each assigned source collects, within its pipeline stage, the target shards that it does
 /// not hold; write: it writes them to the targets. One after the other.

@@ -35,8 +35,8 @@ std::unique_ptr<const steps::StrategyPlan> make(const Planner& planner, Strategy
     WEIGHTLIFT_ENSURES(options.stages > 0 && planner.trainers() % options.stages == 0);
     switch (strategy) {
         case Strategy::Relay: return steps::make_relay(planner, options);
-        case Strategy::Broadcast:
-        case Strategy::Replica:
+        case Strategy::Broadcast: return steps::make_broadcast(planner, options);
+        case Strategy::Replica: return steps::make_replica(planner, options);
         case Strategy::Direct: break;
     }
     throw Error(ExitCode::Internal, "direct has no steps");

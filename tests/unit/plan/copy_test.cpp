@@ -219,6 +219,28 @@ TEST(RotateCopies, with_one_destination_cut_nothing) {
     EXPECT_EQ(rotate_copies(lists, 0, 4), lists.front());
 }
 
+TEST(RotateCopies, of_equal_work_bring_no_destination_more_than_its_share_of_sources_at_once) {
+    constexpr Bytes kChunk = 4;
+    for (std::uint64_t sources = 1; sources <= 17; ++sources)
+        for (std::uint32_t destinations = 1; destinations <= 17; ++destinations) {
+            std::vector<std::vector<Copy>> lists;
+            for (std::uint32_t d = 0; d < destinations; ++d)
+                lists.push_back({contiguous(d, 0, 3 * kChunk)});
+            // How many sources write to each destination in each round.
+            std::map<std::pair<std::size_t, std::uint32_t>, std::uint64_t> writers;
+            for (std::uint64_t s = 0; s < sources; ++s) {
+                const auto order =
+                    rotate_copies(lists, first_destination(s, sources, destinations), kChunk);
+                for (std::size_t round = 0; round < order.size(); ++round)
+                    ++writers[{round, order[round].destination}];
+            }
+            const std::uint64_t share = (sources + destinations - 1) / destinations;
+            for (const auto& [where, count] : writers)
+                ASSERT_LE(count, share) << sources << " sources, " << destinations
+                                        << " destinations, round " << where.first;
+        }
+}
+
 TEST(RotateCopies, of_nothing_are_nothing) {
     EXPECT_TRUE(rotate_copies({}, 0, 4).empty());
     const std::vector<std::vector<Copy>> lists(3);
