@@ -1,7 +1,6 @@
 #include "prediction_text.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,8 +11,6 @@
 #include "text.hpp"
 
 namespace weightlift::app {
-
-namespace {}  // namespace
 
 void add_simulation_options(CLI::App& app, SimulationOptions& options) {
     app.add_option_function<std::string>(
@@ -101,13 +98,6 @@ std::string prediction_text(const sim::Prediction& p, const sim::Fabric& fabric,
     return text;
 }
 
-namespace {
-
-constexpr std::array kStrategies{plan::Strategy::Direct, plan::Strategy::Replica,
-                                 plan::Strategy::Broadcast, plan::Strategy::Relay};
-
-}  // namespace
-
 plan::Strategy parse_strategy(const std::string& name) {
     if (const auto strategy = plan::find_strategy(name)) return *strategy;
     std::vector<std::string_view> names;
@@ -140,7 +130,8 @@ std::vector<sim::StrategyPrediction> predict_strategies(const plan::Planner& pla
 }
 
 int trainer_stages(const SceneOptions& options) {
-    if (options.trainer.starts_with('@') || is_one_tensor(options.model)) return 1;
+    if (options.trainer.empty() || options.trainer.starts_with('@') || is_one_tensor(options.model))
+        return 1;
     return layout::parse_trainer(options.trainer).pp;
 }
 

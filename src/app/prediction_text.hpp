@@ -1,6 +1,7 @@
 // What a cluster makes of a plan, as people read it: ports, bounds, simulated times.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ void add_simulation_options(CLI::App& app, SimulationOptions& options);
 /// The busiest ports and the lower bound, a line each.
 [[nodiscard]] std::string prediction_text(const sim::Prediction& prediction,
                                           const sim::Fabric& fabric, Bytes bytes);
+inline constexpr std::array kStrategies{plan::Strategy::Direct, plan::Strategy::Replica,
+                                        plan::Strategy::Broadcast, plan::Strategy::Relay};
 /// A strategy's name; ConfigError naming --strategy and its values for another.
 [[nodiscard]] plan::Strategy parse_strategy(const std::string& name);
 [[nodiscard]] sim::StrategyFlows flows_by(plan::Strategy strategy, const plan::Planner& planner,

@@ -139,11 +139,10 @@ void Session::setup() {
         s.try_reach(d);
     });
     timed(SetupPhase::Connect, "open transports", [&](const mpi::Deadline&) { s.open_lanes(); });
-    s.agreement.run("memory check", [&](const mpi::Deadline& d) {
-        s.check_one_rank_per_gpu(d);
-        s.check_memory(d);
-        s.check_gpu_memory(d);
-    });
+    // Each by itself: what one refuses only one rank knows, and the others would be in the next.
+    s.agreement.run("choice of GPUs", [&](const mpi::Deadline& d) { s.check_one_rank_per_gpu(d); });
+    s.agreement.run("memory check", [&](const mpi::Deadline& d) { s.check_memory(d); });
+    s.agreement.run("memory check", [&](const mpi::Deadline& d) { s.check_gpu_memory(d); });
     timed(SetupPhase::Allocate, "allocate", [&](const mpi::Deadline&) {
         s.store.allocate(s.options.memory, s.arena_options(), s.staging);
     });

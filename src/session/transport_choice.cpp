@@ -83,7 +83,6 @@ void Session::State::try_reach(const mpi::Deadline& deadline) {
     const bool is_auto = options.transport == "auto";
     for (const std::string& name : is_auto ? usable : std::vector<std::string>{options.transport}) {
         const auto found = transport::find_unreached(name, transport_context(), near);
-        if (!is_auto && !found.empty()) throw TransportError(found.front().why);
         for (const auto& [peer, why] : found) unreached.emplace(name, peer);
         // One rank's reason is enough; it stands in the results file.
         if (!found.empty() && passed_over.empty())
@@ -92,6 +91,8 @@ void Session::State::try_reach(const mpi::Deadline& deadline) {
                             near.destinations.size() + near.sources.size(), agreement.label(rank));
         if (world().max(found.empty() ? 0 : 1, deadline, "choice of transports") == 1)
             leaves_gaps.insert(name);
+        // Only now: the others wait for this rank until here.
+        if (!is_auto && !found.empty()) throw TransportError(found.front().why);
     }
 }
 

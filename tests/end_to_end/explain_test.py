@@ -72,7 +72,7 @@ class Golden(unittest.TestCase):
 
 def ranking(text):
     """Strategy -> simulated milliseconds, and share of the floor."""
-    rows = re.findall(r"^(\w+)(?: \*)? +\S+ \wB +[\d.]+ ms +([\d.]+) ms +([\d.]+)", text, re.M)
+    rows = re.findall(r"^(\w+) +\S+ \wB +[\d.]+ ms +([\d.]+) ms +([\d.]+)", text, re.M)
     return {name: (float(ms), float(floors)) for name, ms, floors in rows}
 
 
@@ -115,9 +115,7 @@ class Simulate(unittest.TestCase):
         self.assertLessEqual(floors, 1.05)
         times = [ms for ms, _ in strategies.values()]
         self.assertEqual(times, sorted(times), "the fastest first")
-        self.assertRegex(text, r"relay \*", "marked as a prediction")
-        self.assertNotIn("direct *", text)
-        self.assertIn("auto: direct, since only that can be pushed yet", text)
+        self.assertIn("auto: relay, the fastest of these by the simulator: 657.2 ms, 0.87 of direct's time", text)
 
     def test_plan_order_runs_into_incast(self):
         (rotated, _), (plan, _) = (ranking(run("plan", *KIMI, "--simulate", "--order", order))["direct"]

@@ -107,7 +107,7 @@ class Strategies(unittest.TestCase):
         result = self.launch(2, 2, *scene, "--staging-limit", "1MiB", "--output", self.path("a.h5"))
         self.assertEqual(result.code, 0, result)
         self.assertIn("note: staging: ", result.err)
-        self.assertIn("limit 1.0 MiB", result.err)
+        self.assertIn("limit 1.05 MB", result.err)
         result = self.launch(2, 2, *scene, "--staging-limit", "1KiB", "--output", self.path("b.h5"))
         self.assertEqual(result.code, 2, result)
         self.assertIn("staging", result.err)

@@ -156,6 +156,17 @@ class Run(Sweep):
         self.assertEqual([case["repetition"] for case in cases], [0, 1, 2])
         self.assertEqual(len({case["key"] for case in cases}), 1)
 
+    def test_strategies_are_an_axis(self):
+        result = self.sweep('model = "tiny-deepseek"\nlayers = 2\ntrainer = "tp=2"\nrollout = "tp=1,engines=2"\n'
+                            'iterations = 2\nwarmup = 0\ncluster = "this-machine"\ntransport = "shm"\n'
+                            'strategy = ["direct", "replica", "broadcast", "relay", "auto"]\n')
+        self.assertEqual(result.code, 0, result)
+        run = self.show()
+        keys = [case["key"].split("/", 3)[3] for case in run["cases"]]
+        self.assertEqual(keys, ["direct/shm", "replica/shm", "broadcast/shm", "relay/shm",
+                                "direct/shm/strategy=auto"])
+        self.assertEqual([case["wrong"] for case in run["cases"]], [0] * 5)
+
     def test_a_late_rank_ends_the_sweep_and_what_ended_stays(self):
         job = ('model = "tiny-deepseek"\nlayers = 1\ntrainer = "tp=1"\nrollout = "tp=1"\n'
                'iterations = 1\ntimeout = "1s"\n'
@@ -226,6 +237,24 @@ class DryRun(Sweep):
                 self.assertEqual("of memory is available there" in result.out, is_skipped, result)
         refused = launch.run("sweep", job, "--dry-run", "--hosts", 2)
         self.assertEqual((refused.code, refused.sentences), (2, ["weightlift: --hosts needs --ranks"]))
+
+    def test_predicts_each_strategy_as_plan_does(self):
+        job = ('model = "qwen3-8b"\ntrainer = "tp=4,pp=2"\nrollout = "tp=2,engines=8"\ncluster = "h100-ib400"\n')
+        strategies = ["relay", "auto", "direct", "broadcast", "replica"]
+        result = launch.run("sweep", self.write(job + f"strategy = {strategies}\n"), "--dry-run", "--json")
+        self.assertEqual(result.code, 0, result)
+        cases = dict(zip(strategies, result.json()["cases"]))
+        plan = launch.run("plan", "--config", self.write(job), "--simulate", "--format", "json")
+        self.assertEqual(plan.code, 0, plan)
+        ranking = plan.json()["strategies"]
+        for one in ranking:
+            self.assertEqual(cases[one["strategy"]]["predicted_ns"], one["simulated_ns"])
+            self.assertEqual(cases[one["strategy"]]["predicted_strategy"], one["strategy"])
+        best = ranking[0]
+        self.assertEqual((cases["auto"]["predicted_ns"], cases["auto"]["predicted_strategy"]),
+                         (best["simulated_ns"], best["strategy"]))
+        table = launch.run("sweep", self.write(job + 'strategy = "auto"\n'), "--dry-run").out
+        self.assertRegex(table, rf"[\d.]+ ms \({best['strategy']}\)")
 
     def test_every_shipped_job_plans(self):
         jobs = sorted(glob.glob(os.path.join(REPOSITORY, "jobs", "s*", "*.toml")))

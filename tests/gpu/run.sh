@@ -6,13 +6,23 @@ build=$1
 ctest --output-on-failure --no-tests=error --test-dir "$build" -L gpu
 # The conformance suite over GPU memory, by ranks that share the GPUs there are.
 if [ -x "$build/tests/conformance/transport_conformance" ]; then
+    # Together: most of their time is NCCL's, which makes a communicator for each test.
+    declare -A started
     for memory in cuda cuda-vmm; do
         for ranks in 2 4; do
-            echo "conformance suite, $ranks ranks, $memory memory"
             # shellcheck disable=SC2086
             WEIGHTLIFT_TEST_MEMORY=$memory ${MPIEXEC:-mpirun --oversubscribe} -n $ranks \
-                "$build/tests/conformance/transport_conformance" --gtest_brief=1
+                "$build/tests/conformance/transport_conformance" --gtest_brief=1 \
+                >"$build/conformance-$memory-$ranks.log" 2>&1 &
+            started["$memory-$ranks"]=$!
         done
+    done
+    for which in "${!started[@]}"; do
+        echo "conformance suite, $which ranks"
+        wait "${started[$which]}" || { cat "$build/conformance-$which.log" && exit 1; }
+        grep -E 'PASSED|SKIPPED' "$build/conformance-$which.log"
+    done
+    for memory in cuda cuda-vmm; do
         echo "more than 2 GiB, $memory memory"
         # shellcheck disable=SC2086
         WEIGHTLIFT_TEST_MEMORY=$memory ${MPIEXEC:-mpirun --oversubscribe} -n 2 \
@@ -39,6 +49,18 @@ if "$build/weightlift" --version | grep -q 'transports.*nccl'; then
                 "$build/tests/conformance/transport_lost_peer" nccl $how ${MPIEXEC:-mpirun --oversubscribe}
         done
     fi
+fi
+if [ "$(nvidia-smi -L | wc -l)" -ge 1 ]; then
+    echo "more than a GPU has: all ranks end, and the GPU, the rank and the bytes are named"
+    status=0
+    # shellcheck disable=SC2086
+    said=$(${MPIEXEC:-mpirun --oversubscribe} -n 3 "$build/weightlift" push --model deepseek-v3 \
+        --trainer tp=2 --rollout tp=1 --memory cuda --iterations 1 --output "$build/refused.h5" 2>&1) || status=$?
+    if [ $status -ne 2 ] || ! grep -q 'GPU.* has .* free, but its .* ranks* need .*rank ' <<<"$said"; then
+        echo "exit $status, not 2 with rank and bytes: $said" >&2
+        exit 1
+    fi
+    grep 'weightlift: ' <<<"$said"
 fi
 if [ "$(nvidia-smi -L | wc -l)" -ge 2 ] && [ -e "$build/tests/gpu/libkernel_trace.so" ]; then
     echo "the trace of a push's receiver"

@@ -31,10 +31,11 @@ void describe(Case& one, const Scene& scene) {
     one.rollout = scene.rollout.description();
     one.parameters = scene.model.parameter_count();
     one.model_bytes = scene.model.bytes();
-    one.name =
-        name_of({one.model, one.trainer, one.rollout,
-                 std::string(plan::to_string(one.push.push.strategy)), one.push.push.transport},
-                one.variant);
+    one.name = name_of(
+        {one.model, one.trainer, one.rollout,
+         one.push.has_auto_strategy ? "auto" : std::string(plan::to_string(one.push.push.strategy)),
+         one.push.push.transport},
+        one.variant);
     one.trainers = scene.trainer.world_size();
     one.rollouts = scene.rollout.world_size();
     for (const layout::Layout* layout : {&scene.trainer, &scene.rollout})

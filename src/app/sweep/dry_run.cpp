@@ -7,10 +7,11 @@
 
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/statistics.hpp"
-#include "weightlift/sim/predict.hpp"
+#include "weightlift/sim/strategies.hpp"
 
 #include "../cluster_file.hpp"
 #include "../inputs.hpp"
+#include "../prediction_text.hpp"
 #include "../text.hpp"
 
 namespace weightlift::app::sweep {
@@ -19,25 +20,38 @@ namespace {
 
 struct Estimate {
     Bytes bytes = 0;  ///< that a push moves
+    /// Where there is a cluster: the strategy's, or of all the fastest for `auto`.
     std::optional<double> seconds;
+    std::string strategy;
 };
 
 Estimate estimate(const Case& one, std::optional<int> launched) {
-    const Scene scene = load_scene(one.push.scene, launched);
+    const PushArguments& a = one.push;
+    const Scene scene = load_scene(a.scene, launched);
     plan::PlanOptions options;
-    options.minimum_slice = one.push.push.minimum_slice;
+    options.minimum_slice = a.push.minimum_slice;
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout, options);
     const plan::PlanStatistics statistics = plan::gather_statistics(planner);
-    Estimate out{statistics.bytes, {}};
-    if (!one.push.cluster.empty())
-        out.seconds =
-            sim::predict(statistics, one.trainers, load_cluster(one.push.cluster)).seconds();
+    Estimate out{statistics.bytes, {}, {}};
+    if (a.cluster.empty()) return out;
+    const sim::Fabric fabric(load_cluster(a.cluster), planner.trainers(), planner.world_size());
+    const SimulationOptions simulation{
+        .order = a.push.order == session::Order::Plan ? sim::Order::Plan : sim::Order::Rotated};
+    for (const plan::Strategy strategy : kStrategies) {
+        if (!a.has_auto_strategy && strategy != a.push.strategy) continue;
+        const auto prediction = sim::predict_strategy(
+            flows_by(strategy, planner, statistics, fabric, a.push.trainer_stages, simulation.rows),
+            fabric, simulation.order);
+        if (out.seconds && *out.seconds <= prediction.seconds) continue;
+        out.seconds = prediction.seconds;
+        out.strategy = prediction.name;
+    }
     return out;
 }
 
-std::string milliseconds(const std::optional<double>& seconds) {
-    return seconds ? fmt::format("{} ms", show_ms(static_cast<std::uint64_t>(*seconds * 1e9)))
-                   : "N/A";
+std::string text_of(const Estimate& e, bool is_chosen) {
+    if (!e.seconds) return "N/A";
+    return milliseconds(*e.seconds) + (is_chosen ? fmt::format(" ({})", e.strategy) : "");
 }
 
 /// Each combination once, with how often it is repeated.
@@ -70,7 +84,8 @@ void print_cases(const std::vector<Case>& cases, std::optional<int> launched, bo
             const std::string pushes =
                 one.pushes > 0 ? std::to_string(one.pushes) : "for its duration";
             rows.push_back({one.name, std::to_string(one.ranks()), human_bytes(e.bytes),
-                            human_bytes(one.rank_bytes), pushes, milliseconds(e.seconds)});
+                            human_bytes(one.rank_bytes), pushes,
+                            text_of(e, one.push.has_auto_strategy)});
             item.update(
                 {{"ranks", one.ranks()},
                  {"bytes", e.bytes},
@@ -79,6 +94,7 @@ void print_cases(const std::vector<Case>& cases, std::optional<int> launched, bo
                  {"predicted_ns",
                   e.seconds ? nlohmann::ordered_json(static_cast<std::uint64_t>(*e.seconds * 1e9))
                             : nlohmann::ordered_json(nullptr)}});
+            if (e.seconds) item["predicted_strategy"] = e.strategy;
         } else {
             rules += fmt::format("skipped {}: {}\n", one.name, one.rule);
             item["skipped"] = one.rule;

@@ -135,7 +135,8 @@ std::vector<std::string> variants(const std::vector<Settings>& cases) {
     for (const Settings& settings : cases) {
         std::vector<std::string> parts;
         for (const auto& [name, value] : settings)
-            if (!is_among(name, kInKey) && uses[name][value] < cases.size())
+            // A key says what was chosen, which another case may have asked for.
+            if ((!is_among(name, kInKey) || value == "auto") && uses[name][value] < cases.size())
                 parts.push_back(fmt::format("{}={}", name, value));
         texts.push_back(fmt::format("{}", fmt::join(parts, ",")));
     }

@@ -61,7 +61,7 @@ record::CaseInfo info_of(const Case& one) {
     info.model = one.model;
     info.trainer = one.trainer;
     info.rollout = one.rollout;
-    info.strategy = plan::to_string(one.push.push.strategy);
+    info.strategy = one.push.has_auto_strategy ? "auto" : plan::to_string(one.push.push.strategy);
     info.transport = one.push.push.transport;
     info.verify = "none";  // nothing has been
     info.memory = memory::to_string(one.push.push.memory);

@@ -23,7 +23,7 @@ PushArguments parse(const Arguments& arguments) {
 
 TEST(ParsePush, has_the_documented_defaults) {
     const PushArguments a = parse({});
-    EXPECT_EQ(a.push.strategy, "direct");
+    EXPECT_EQ(a.push.strategy, plan::Strategy::Direct);
     EXPECT_EQ(a.push.transport, "auto");
     EXPECT_EQ(a.push.order, session::Order::Rotated);
     EXPECT_EQ(a.push.verify, session::Verify::Fingerprint);
@@ -140,7 +140,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{{"--iterations", "-3"}, "--iterations"}, Refused{{"--iterations"}, "--iterations"},
         Refused{{"--warmup", "x"}, "--warmup x: not a whole number from 0"},
         Refused{{"--layers", "0"}, "--layers 0: not a whole number from 1"},
-        Refused{{"--strategy", "broadcast"}, "--strategy broadcast: not one of direct"},
+        Refused{{"--strategy", "teleport"},
+                "--strategy teleport: not one of direct, replica, broadcast, relay"},
+        Refused{{"--strategy", "auto"}, "--strategy auto: needs --cluster"},
         Refused{{"--order", "plane"},
                 "--order plane: not one of plan, rotated, did you mean 'plan'?"},
         Refused{{"--verify", "finger"}, "--verify finger: not one of none, fingerprint, full"},

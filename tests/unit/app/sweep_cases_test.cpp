@@ -103,6 +103,21 @@ TEST(SweepCases, refuses_the_job_for_a_key_that_no_push_has) {
     EXPECT_THROW(static_cast<void>(cases("layerz = 1\n", 4)), UnknownFlag);
 }
 
+TEST(SweepCases, take_every_strategy_and_tell_auto_from_what_it_may_choose) {
+    const auto all = cases(
+        "model = \"tiny-deepseek\"\ntrainer = \"tp=1\"\nrollout = \"tp=1\"\ncluster = "
+        "\"h100-ib400\"\nstrategy = [\"direct\", \"replica\", \"broadcast\", \"relay\", "
+        "\"auto\"]\n",
+        2);
+    std::vector<std::string> names;
+    for (const Case& one : all) {
+        EXPECT_TRUE(one.can_run()) << one.rule;
+        names.push_back(one.name.substr(std::string("tiny-deepseek/tp=1/tp=1/").size()));
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"direct/auto", "replica/auto", "broadcast/auto",
+                                               "relay/auto", "auto/auto/strategy=auto"}));
+}
+
 TEST(SweepCases, repeats_all_cases_after_all_have_been) {
     const auto all = cases(
         "model = \"tiny-deepseek\"\ntrainer = \"tp=1\"\nrollout = \"tp=1\"\n"
