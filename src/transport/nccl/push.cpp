@@ -62,8 +62,9 @@ NcclPush::NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules
             pair.bytes = pair.list.bytes();
         }
     const DeviceGuard guard(parts_.device);
-    make_steps();
-    find_segments(plan);
+    steps_ = make_steps(destinations_, sources_, plan.segments);
+    segments_ = plan.segments.size();
+    has_segments_ = segments_ > 0 || !plan.signals.empty();
     allocate();
 }
 
@@ -97,109 +98,22 @@ void NcclPush::exchange_lists(const BoundPlan& plan, const std::vector<MessageRu
     }
 }
 
-/// Which step packs, sends, unpacks what. Staging has two halves for each direction, used in turn.
-void NcclPush::make_steps() {
-    std::vector<std::uint64_t> numbers;
-    for (const auto* pairs : {&destinations_, &sources_})
-        for (const Pair& pair : *pairs) {
-            for (const Round& round : pair.list.rounds) numbers.push_back(round.number);
-            numbers.push_back(pair.list.answer_number());
-        }
-    std::sort(numbers.begin(), numbers.end());
-    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-    steps_ = std::vector<Step>(numbers.size());
-    for (std::size_t s = 0; s < numbers.size(); ++s) steps_[s].number = numbers[s];
-    events_ = std::vector<Events>(std::min(numbers.size(), kEvents));
-    for (auto* pairs : {&destinations_, &sources_})
-        for (Pair& pair : *pairs) pair.last_step = step_of(pair.list.rounds.back().number);
-    for (const Pair& pair : destinations_)
-        steps_[step_of(pair.list.answer_number())].brings_mail = true;
-    for (const Pair& pair : sources_)
-        for (std::size_t i = 0; i < pair.list.rounds.size(); ++i)
-            if (pair.list.carries_epoch(i))
-                steps_[step_of(pair.list.rounds[i].number)].brings_mail = true;
-
-    stage(destinations_, &Step::pack);
-    stage(sources_, &Step::unpack);
-}
-
-/// Of a number that this rank has a part in.
-std::size_t NcclPush::step_of(std::uint64_t number) const {
-    const auto at = std::lower_bound(
-        steps_.begin(), steps_.end(), number,
-        [](const Step& step, std::uint64_t wanted) { return step.number < wanted; });
-    WEIGHTLIFT_ENSURES(at != steps_.end() && at->number == number);
-    return static_cast<std::size_t>(at - steps_.begin());
-}
-
-/// Which step needs how many of this rank's segments to be allowed, and how many have travelled
-/// after it.
-void NcclPush::find_segments(const BoundPlan& plan) {
-    segments_ = plan.segments.size();
-    has_segments_ = segments_ > 0 || !plan.signals.empty();
-    std::vector<std::size_t> round(destinations_.size()), count(destinations_.size());
-    std::size_t last = 0;
-    for (std::size_t i = 0; i < segments_; ++i) {
-        const std::uint32_t d = plan.segments[i].destination;
-        const std::vector<Round>& rounds = destinations_[d].list.rounds;
-        ++count[d];
-        while (rounds[round[d]].segments_end < count[d]) ++round[d];
-        last = std::max(last, step_of(rounds[round[d]].number));
-        steps_[last].placed = i + 1;
-    }
-    std::size_t needs = 0, placed = 0;
-    for (Step& step : steps_) {
-        while (needs < segments_ && plan.segments[needs].round <= round_of_plan(step.number))
-            ++needs;
-        step.needs = needs;
-        step.placed = placed = std::max(placed, step.placed);
-    }
-}
-
-/// Gives the packed messages of one direction their places and cuts the kernel's pieces.
-void NcclPush::stage(std::vector<Pair>& pairs, Range Step::*pieces_of) {
-    const bool packs = pieces_of == &Step::pack;
-    std::vector<Bytes> packed(steps_.size());
-    for (const Pair& pair : pairs)
-        for (const Round& round : pair.list.rounds)
-            packed[step_of(round.number)] += round_up(round.packed_bytes, kAlignment);
-    const Bytes half = *std::max_element(packed.begin(), packed.end());
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-        Range& range = steps_[s].*pieces_of;
-        range.begin = pieces_.size();
-        Bytes at = staging_bytes_ + (s % 2) * half;
-        for (Pair& pair : pairs) {
-            const std::size_t round = pair.staging.size();
-            if (!pair.has(round, steps_[s].number)) continue;
-            pair.staging.push_back(at);
-            for (const Packed& one : pair.list.packed_of(round)) {
-                Copy copy = one.copy;
-                (packs ? copy.dst_offset : copy.src_offset) = at + one.at;
-                (packs ? copy.dst_pitch : copy.src_pitch) = copy.row_bytes;
-                cut_into_pieces(copy, pieces_);
-            }
-            at += round_up(pair.list.rounds[round].packed_bytes, kAlignment);
-        }
-        range.end = pieces_.size();
-    }
-    staging_bytes_ += 2 * half;
-}
-
 void NcclPush::allocate() {
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, parts_.device),
           "cudaDeviceGetAttribute");
     streams_ = std::make_unique<Streams>();
     const std::size_t words = 1 + sources_.size() + destinations_.size();
-    const Bytes pieces = pieces_.size() * sizeof(Piece);
-    pieces_at_ = staging_bytes_;
+    const Bytes pieces = steps_.pieces.size() * sizeof(Piece);
+    pieces_at_ = steps_.staging_bytes;
     mail_at_ = round_up(pieces_at_ + pieces, kAlignment);
     scratch_ = memory::make_cuda_arena(mail_at_ + words * sizeof(std::uint64_t),
                                        {.device = parts_.device});
     if (pieces > 0)
-        check(cudaMemcpy(scratch_->data() + pieces_at_, pieces_.data(), pieces,
+        check(cudaMemcpy(scratch_->data() + pieces_at_, steps_.pieces.data(), pieces,
                          cudaMemcpyHostToDevice),
               "cudaMemcpy");
-    pieces_ = {};
+    steps_.pieces = {};
+    events_ = std::vector<Events>(std::min(steps_.list.size(), kEvents));
     void* host = nullptr;
     check(cudaMallocHost(&host, words * sizeof(std::uint64_t)), "cudaMallocHost");
     host_mail_.reset(static_cast<std::uint64_t*>(host));
@@ -211,7 +125,7 @@ NcclPush::~NcclPush() {
         const DeviceGuard guard(parts_.device);
         if (state_ == State::Idle && epoch_ > 0) {
             const mpi::Deadline deadline(kLastSends);
-            const cuda::Event& last = events(steps_.size() - 1).travelled;
+            const cuda::Event& last = events(steps_.list.size() - 1).travelled;
             while (!last.is_done() && !deadline.passed()) ::sched_yield();
             if (!last.is_done()) give_up();
         } else if (state_ != State::Idle) {
@@ -243,7 +157,7 @@ std::byte* NcclPush::mail(std::size_t word) const {
 
 void NcclPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     WEIGHTLIFT_ENSURES(state_ == State::Idle);
-    if (steps_.empty()) return;
+    if (steps_.list.empty()) return;
     state_ = State::Dead;  // where the next throws
     for (const Pair& source : sources_)
         if (epoch <= parts_.arrived[static_cast<std::size_t>(source.rank)])
@@ -283,10 +197,10 @@ bool NcclPush::test() {
     post();
     // Not before the peer has been told our epoch, too: it would wait in vain for that. Segments
     // would wait for each other.
-    if (!refusal_.empty() && (has_segments_ || collected_ == steps_.size()))
+    if (!refusal_.empty() && (has_segments_ || collected_ == steps_.list.size()))
         throw TransportError(refusal_);
     // Also where nothing more is to be posted: failures are only found by asking.
-    const bool is_done = is_launched() && left_ == 0 && posted_ == steps_.size();
+    const bool is_done = is_launched() && left_ == 0 && posted_ == steps_.list.size();
     state_ = is_done ? State::Idle : State::Running;
     return is_done;
 }
@@ -300,9 +214,9 @@ bool NcclPush::is_launched() const try {
 }
 
 void NcclPush::post() {
-    while (posted_ < steps_.size() && posted_ < collected_ + kAhead) {
+    while (posted_ < steps_.list.size() && posted_ < collected_ + kAhead) {
         if (!is_launching_) {
-            if (steps_[posted_].needs > allowed_) return;
+            if (steps_.list[posted_].needs > allowed_) return;
             begin(posted_);
             is_launching_ = true;
         }
@@ -313,7 +227,7 @@ void NcclPush::post() {
 }
 
 void NcclPush::begin(std::size_t s) {
-    Step& step = steps_[s];
+    Step& step = steps_.list[s];
     if (step.pack.size() > 0) {
         if (s >= 2) streams_->pack.wait(events(s - 2).travelled);  // the half that it packs into
         launch_copy(streams_->pack.get(), multiprocessors_, pieces() + step.pack.begin,
@@ -322,8 +236,8 @@ void NcclPush::begin(std::size_t s) {
         streams_->wire.wait(events(s).packed);
     }
     // The half that it receives into is unpacked, and so is what it tells sources to be there.
-    if (s >= 2 && steps_[s - 2].has_more()) streams_->wire.wait(events(s - 2).finished);
-    if (s >= 1 && steps_[s - 1].has_more() && answers_for(s - 1, s))
+    if (s >= 2 && steps_.list[s - 2].has_more()) streams_->wire.wait(events(s - 2).finished);
+    if (s >= 1 && steps_.list[s - 1].has_more() && answers_for(s - 1, s))
         streams_->wire.wait(events(s - 1).finished);
     parts_.communicator->group([&](Group& group) { send_and_receive(group, step.number); });
     for (auto* pairs : {&destinations_, &sources_})
@@ -334,7 +248,7 @@ void NcclPush::begin(std::size_t s) {
 /// Whether step `s` tells a source that what step `last` brought is there.
 bool NcclPush::answers_for(std::size_t last, std::size_t s) const {
     return std::any_of(sources_.begin(), sources_.end(), [&](const Pair& source) {
-        return source.last_step == last && source.list.answer_number() == steps_[s].number;
+        return source.last_step == last && source.list.answer_number() == steps_.list[s].number;
     });
 }
 
@@ -372,7 +286,7 @@ void NcclPush::send_and_receive(Group& group, std::uint64_t number) {
 
 /// The step's group is on the stream: so is now what comes after it.
 void NcclPush::follow(std::size_t s) {
-    const Step& step = steps_[s];
+    const Step& step = steps_.list[s];
     const Events& on = events(s);
     on.travelled.record(streams_->wire);
     if (!step.has_more()) return;
@@ -392,9 +306,9 @@ void NcclPush::follow(std::size_t s) {
 void NcclPush::collect() {
     while (collected_ < posted_) {
         const Events& of_step = events(collected_);
-        const bool has_more = steps_[collected_].has_more();
+        const bool has_more = steps_.list[collected_].has_more();
         if (!(has_more ? of_step.finished : of_step.travelled).is_done()) return;
-        finish(steps_[collected_++]);
+        finish(steps_.list[collected_++]);
     }
 }
 

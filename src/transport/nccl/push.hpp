@@ -17,9 +17,8 @@
 
 #include "weightlift/cuda/stream.hpp"
 
-#include "../pieces.hpp"
 #include "communicator.hpp"
-#include "messages.hpp"
+#include "steps.hpp"
 
 namespace weightlift::transport::nccl {
 
@@ -49,34 +48,6 @@ public:
     [[nodiscard]] Bytes completed_bytes() const override { return completed_; }
 
 private:
-    /// One destination, or one source.
-    struct Pair {
-        int rank = 0, index = 0;  ///< of the world, of the communicator
-        PairMessages list;
-        std::vector<Bytes> staging;  ///< by round: where its packed message lies
-        Bytes bytes = 0;
-        std::size_t last_step = 0;             ///< of its rounds
-        std::size_t posted = 0, finished = 0;  ///< rounds
-        std::uint32_t signals = 0;             ///< of a source: segments that are there
-        bool is_done = false;
-        /// Whether its round `next` is the one of that number.
-        [[nodiscard]] bool has(std::size_t next, std::uint64_t number) const {
-            return next < list.rounds.size() && list.rounds[next].number == number;
-        }
-    };
-    struct Range {
-        std::size_t begin = 0, end = 0;
-        [[nodiscard]] std::size_t size() const { return end - begin; }
-    };
-    struct Step {
-        std::uint64_t number = 0;
-        Range pack, unpack;        ///< pieces
-        bool brings_mail = false;  ///< epochs, from sources or back from destinations
-        std::size_t needs = 0;     ///< segments that must be allowed
-        std::size_t placed = 0;  ///< leading segments that have travelled with it and those before
-        /// Whether something follows on this rank once the group is done.
-        [[nodiscard]] bool has_more() const { return brings_mail || unpack.size() > 0; }
-    };
     /// Of the steps under way.
     struct Events {
         cuda::Event packed, travelled, finished;
@@ -84,13 +55,9 @@ private:
     enum class State { Idle, Running, Dead };
 
     void exchange_lists(const BoundPlan& plan, const std::vector<MessageRules>& rules);
-    void make_steps();
-    void find_segments(const BoundPlan& plan);
-    [[nodiscard]] std::size_t step_of(std::uint64_t number) const;
     [[nodiscard]] const Events& events(std::size_t step) const {
         return events_[step % events_.size()];
     }
-    void stage(std::vector<Pair>& pairs, Range Step::*pieces_of);
     void allocate();
     void post();
     [[nodiscard]] bool is_launched() const;
@@ -106,10 +73,8 @@ private:
 
     Parts parts_;
     std::vector<Pair> destinations_, sources_;
-    std::vector<Step> steps_;
+    Steps steps_;
     std::vector<Events> events_;
-    std::vector<Piece> pieces_;  ///< of all steps; offsets in the arena and the staging
-    Bytes staging_bytes_ = 0;
     int multiprocessors_ = 0;
     /// In GPU memory: staging, pieces, mail. Mail: our epoch, then those of sources, then those
     /// that destinations have sent back.
