@@ -9,8 +9,8 @@ build=$1 output=${2-results/reference/scenarios.md}
     echo
     echo "By \`jobs/scenario-table.sh\`: bounds and simulated times of the bytes on the wire alone, on clusters whose rates are"
     echo "in part assumptions (\`jobs/clusters\`). Published times include what their runs did besides: pausing, gathering,"
-    echo "converting, loading. Trainers and rollouts stand on nodes of their own; short rows are packed. Only \`direct\` can be"
-    echo "pushed yet; the other strategies are predictions from the layouts."
+    echo "converting, loading. Trainers and rollouts stand on nodes of their own; short rows are packed. *moved*: between"
+    echo "ranks, in all steps."
     echo
     "$build/weightlift" plan --simulate --scenarios jobs/scenarios
 } >"$output.part"

@@ -28,8 +28,9 @@ public:
     /// Collective. Runs `work` (which gets the phase's deadline), then agrees. If it threw an Error
     /// on any rank, all throw AgreedError with "<label> in <phase>: <message>" of the lowest such
     /// rank and its exit code. Work that waits in a loop of its own for what other ranks bring must
-    /// listen, and raise the alarm where it fails. Lost peers give DeadlineError naming them,
-    /// within `timeout`.
+    /// listen, and raise the alarm where it fails. Where only some ranks may throw, no collective
+    /// may follow in the same work: the others would be in it while those that threw agree. Each
+    /// such check is a run of its own. Lost peers give DeadlineError naming them, within `timeout`.
     void run(const char* phase, const std::function<void(const mpi::Deadline&)>& work) const;
 
     /// Collective. All ranks pass an equal value, or all throw AgreedError: "<what> differs between

@@ -1,7 +1,7 @@
 // Transport: how planned bytes travel. One interface, one folder per backend, chosen at run time.
 //
-// Life: capabilities -> register_memory -> connect -> prepare -> { Push::start -> Push::test … }
-// many times -> destruction in reverse order. The same calls in the same order on both sides, so
+// Life: capabilities -> register_memory -> connect -> prepare -> { Push::start -> Push::test …,
+// with segments Push::allow in between } many times -> destruction in reverse order. The same calls in the same order on both sides, so
 // that two-sided backends fit. Ranks here are ranks of Context::world (the session maps plan
 // ranks).
 //
@@ -26,9 +26,10 @@
 //   on a peer, under the watchdog), and returns whether this rank's part is done: on a source, its
 //   memory may be reused and every byte is placed; on a destination, every source of its plan has
 //   notified *this* epoch, and every byte of the push is visible to this process.
-// - Copies are executed in the plan's order; those of a segment once it is allowed, and then its
-//   destination is signalled. A rank may be its own source and destination. A destination that a
-//   source lists is notified also where no byte goes to it.
+// - Copies are executed in the plan's order, those of a segment once it is allowed. When they are
+//   placed and visible, and not before, its destination's count of this source grows by one, in the
+//   order of the list. A rank may be its own source and destination. A destination that a source
+//   lists is notified also where no byte goes to it.
 // - Arrival is counted per source; a duplicate or foreign epoch throws TransportError naming the
 //   peer. A failed or incomplete copy never leads to test() == true.
 // - After a throw the Push is dead: only destruction is allowed, which never blocks on a peer.
