@@ -37,7 +37,7 @@ inline constexpr std::array kStrategies{plan::Strategy::Direct, plan::Strategy::
 [[nodiscard]] sim::StrategyFlows flows_by(plan::Strategy strategy, const plan::Planner& planner,
                                           const plan::PlanStatistics& statistics,
                                           const sim::Fabric& fabric, int stages, sim::Rows rows);
-/// The strategies that design knows, `direct` (which `statistics` is of) first.
+/// Of all strategies, `direct` (which `statistics` is of) first.
 [[nodiscard]] std::vector<sim::StrategyPrediction> predict_strategies(
     const plan::Planner& planner, const plan::PlanStatistics& statistics, const sim::Fabric& fabric,
     int stages, const SimulationOptions& options);

@@ -44,7 +44,7 @@ void check_segments(const BoundPlan& plan) {
 
 }  // namespace
 
-// Of a backend that has said it takes no segments these are never called: prepare refused them.
+// All backends override these. Left out where no plan has segments, as by a test: never called.
 void Push::allow(std::size_t /*end*/) { WEIGHTLIFT_ENSURES(false); }
 std::size_t Push::placed() const {
     WEIGHTLIFT_ENSURES(false);

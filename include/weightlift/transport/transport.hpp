@@ -1,9 +1,9 @@
 // Transport: how planned bytes travel. One interface, one folder per backend, chosen at run time.
 //
 // Life: capabilities -> register_memory -> connect -> prepare -> { Push::start -> Push::test …,
-// with segments Push::allow in between } many times -> destruction in reverse order. The same calls in the same order on both sides, so
-// that two-sided backends fit. Ranks here are ranks of Context::world (the session maps plan
-// ranks).
+// with segments Push::allow in between } many times -> destruction in reverse order. The same calls
+// in the same order on both sides, so that two-sided backends fit. Ranks here are ranks of
+// Context::world (the session maps plan ranks).
 //
 // What the caller guarantees
 // - connect is called by all ranks of the world, with tables that mirror each other; keys were
