@@ -234,6 +234,8 @@ std::vector<std::pair<std::string, std::uint64_t>> digests_of(const PushArgument
     return {{"--model", hash_name(a.scene.model)},
             {"--trainer", hash_name(a.scene.trainer)},
             {"--rollout", hash_name(fmt::format("{}", fmt::join(a.scene.rollouts, "+")))},
+            {"--strategy",
+             mix(a.has_auto_strategy ? 1U : 0U, static_cast<std::uint64_t>(a.push.strategy))},
             {"--transport", hash_name(a.push.transport)},
             {"--verify", static_cast<std::uint64_t>(a.push.verify)},
             {"--reference", mix(a.has_reference ? 1U : 0U, hash_name(a.gates.references))},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -137,18 +138,19 @@ ExitCode run_case(const Stage& stage, const PushArguments& a, const CaseInputs& 
     const mpi::Communicator& world = stage.world();
     session::PushOptions push = a.push;
     std::optional<Forecast> forecast;
+    std::string why;
     agreement.run("forecast", [&](const mpi::Deadline&) {
         if (a.cluster.empty() || (world.rank() != 0 && !a.has_auto_strategy)) return;
         forecast.emplace(a, scene, stage.topology, roles);
         if (!a.has_auto_strategy) return;
-        const auto [strategy, why] = forecast->choose();
-        push.strategy = strategy;
+        std::tie(push.strategy, why) = forecast->choose();
         if (world.rank() == 0) fmt::print(stderr, "weightlift: note: --strategy auto: {}\n", why);
     });
     Session session(agreement, stage.watchdog,
                     {scene.model, scene.trainer, scene.rollout, stage.topology, roles}, push);
     session.setup();
     auto description = session.describe();
+    if (!why.empty()) description.events.push_back({"", "strategy", "auto: " + why, 0});
     if (description.staging > 0) {
         const std::string text =
             fmt::format("{} on the rank with the most, limit {}", human_bytes(description.staging),

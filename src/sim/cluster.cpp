@@ -27,6 +27,7 @@ constexpr std::string_view kFields[] = {
     "nvlink_domain_ranks",
     "nvlink_gbytes_per_s",
     "memory_gbytes_per_s",
+    "copy_gbytes_per_s",
     "leaf_nodes",
     "oversubscription",
     "incast_writers",
@@ -102,6 +103,11 @@ Cluster make_cluster(std::span<const std::pair<std::string, std::string>> texts)
     if (c.nvlink_domain_ranks > 0)
         c.nvlink_rate = 1e9 * fields.number("nvlink_gbytes_per_s", kLeastRate, std::nullopt);
     c.memory_rate = 1e9 * fields.number("memory_gbytes_per_s", 0, 0);
+    c.copy_rate = 1e9 * fields.number("copy_gbytes_per_s", 0, 0);
+    if (c.copy_rate > 0 && c.memory_rate == 0)
+        throw ConfigError(
+            "cluster: copy_gbytes_per_s needs memory_gbytes_per_s, without which "
+            "ranks of a node write through its NICs");
     c.leaf_nodes = fields.count("leaf_nodes", 0, 0);
     c.oversubscription = fields.number("oversubscription", 1, 1);
     c.incast_writers = fields.count("incast_writers", 0, 0);

@@ -22,6 +22,7 @@ std::string to_string(const PortId& port) {
         case PortKind::Memory: return fmt::format("memory of node {}", port.node);
         case PortKind::Uplink:
             return fmt::format("{}link of leaf {}", port.is_send ? "up" : "down", port.node);
+        case PortKind::Copy: return fmt::format("copying of rank {}", port.index);
     }
     throw Error(ExitCode::Internal, "a port of no kind");
 }
@@ -40,7 +41,8 @@ Fabric::Fabric(const Cluster& cluster, Rank trainers, Rank ranks) : cluster_(clu
     nvlink_ = times(nodes, 2 * cluster.ports_per_node);
     memory_ = nvlink_ + times(ranks, 2);
     uplink_ = memory_ + times(nodes, 1);
-    end_ = uplink_ + times(leaves, 2);
+    copy_ = uplink_ + times(leaves, 2);
+    end_ = copy_ + (cluster.copy_rate > 0 ? times(ranks, 1) : 0);
 }
 
 Fabric::Path Fabric::path(Rank src, Rank dst) const {
@@ -58,6 +60,8 @@ Fabric::Path Fabric::path(Rank src, Rank dst) const {
     }
     if (from.node == to.node && cluster_.memory_rate > 0) {
         path.ports[path.count++] = memory_ + static_cast<std::uint32_t>(from.node);
+        if (cluster_.copy_rate > 0)
+            path.ports[path.count++] = copy_ + static_cast<std::uint32_t>(src);
         return path;
     }
     add(0, from.node * cluster_.ports_per_node + from.port, true);
@@ -84,6 +88,10 @@ PortId Fabric::port(std::uint32_t number) const {
         return {PortKind::NvLink, place(rank).node, rank, is_send};
     }
     if (number < uplink_) return {PortKind::Memory, static_cast<int>(number - memory_), 0, true};
+    if (number >= copy_) {
+        const auto rank = static_cast<Rank>(number - copy_);
+        return {PortKind::Copy, place(rank).node, rank, true};
+    }
     return {PortKind::Uplink, static_cast<int>((number - uplink_) / 2), 0, is_send};
 }
 
@@ -91,6 +99,7 @@ double Fabric::rate(std::uint32_t number) const {
     if (number < nvlink_) return cluster_.port_rate;
     if (number < memory_) return cluster_.nvlink_rate;
     if (number < uplink_) return cluster_.memory_rate;
+    if (number >= copy_) return cluster_.copy_rate;
     return cluster_.port_rate * cluster_.ports_per_node * cluster_.leaf_nodes /
            cluster_.oversubscription;
 }

@@ -24,6 +24,7 @@ struct Cluster {
     int nvlink_domain_ranks = 0;   ///< consecutive ranks joined by NVLink; 0: none
     double nvlink_rate = 0;        ///< per rank
     double memory_rate = 0;        ///< of copies inside a node, all together; 0: they take its NICs
+    double copy_rate = 0;          ///< of those that one rank makes; 0: no limit of its own
     int leaf_nodes = 0;            ///< nodes below one leaf switch; 0: the network is no limit
     double oversubscription = 1;   ///< a leaf's port rates together over the rate of its uplinks
     /// A port that more sources write to at once than `incast_writers` (0: any number) loses rate:
@@ -34,7 +35,8 @@ struct Cluster {
 
 /// Of name and text of each field, in any order. Needed: name, ranks_per_node, ports_per_node,
 /// port_gbytes_per_s; with nvlink_domain_ranks also nvlink_gbytes_per_s. Others: placement,
-/// port_messages_per_s, latency_us, memory_gbytes_per_s, leaf_nodes, oversubscription,
+/// port_messages_per_s, latency_us, memory_gbytes_per_s,
+/// copy_gbytes_per_s (with memory_gbytes_per_s), leaf_nodes, oversubscription,
 /// incast_writers, incast_rate_share. ConfigError naming field, value and rule.
 [[nodiscard]] Cluster make_cluster(std::span<const std::pair<std::string, std::string>> fields);
 

@@ -27,18 +27,20 @@ enum class Rows : std::uint8_t { Direct, Packed };
 [[nodiscard]] std::vector<Flow> flows_of(const plan::PlanStatistics& statistics,
                                          Rows rows = Rows::Direct);
 
-/// What bytes pass on their way. Memory and Uplink are not ports of a rank, but bound like ports.
-enum class PortKind : std::uint8_t { Nic, NvLink, Memory, Uplink };
+/// What bytes pass on their way. Memory, Uplink and Copy (a rank's own copying inside
+/// a node) are not ports, but bound like ports.
+enum class PortKind : std::uint8_t { Nic, NvLink, Memory, Uplink, Copy };
 
 struct PortId {
     PortKind kind = PortKind::Nic;
     int node = 0;   ///< (Uplink) leaf switch
-    int index = 0;  ///< port of the node, or (NVLink) plan rank
+    int index = 0;  ///< port of the node, or (NVLink, Copy) plan rank
     bool is_send = true;
     friend bool operator==(const PortId&, const PortId&) = default;
 };
 
-/// "NIC 3 of node 0, send", "NVLink of rank 12, receive", "memory of node 0", "uplink of leaf 1".
+/// "NIC 3 of node 0, send", "NVLink of rank 12, receive", "memory of node 0", "uplink of leaf 1",
+/// "copying of rank 3".
 [[nodiscard]] std::string to_string(const PortId& port);
 
 /// The ports of a cluster, numbered, and the way from rank to rank.
@@ -72,7 +74,7 @@ public:
 private:
     Cluster cluster_;
     std::vector<Place> places_;
-    std::uint32_t nvlink_ = 0, memory_ = 0, uplink_ = 0, end_ = 0;  ///< first numbers
+    std::uint32_t nvlink_ = 0, memory_ = 0, uplink_ = 0, copy_ = 0, end_ = 0;  ///< first numbers
 };
 
 }  // namespace weightlift::sim

@@ -42,6 +42,7 @@ TEST(MakeCluster, reads_every_field) {
         {"oversubscription", "1.5"},
         {"leaf_nodes", "16"},
         {"memory_gbytes_per_s", "100"},
+        {"copy_gbytes_per_s", "12"},
         {"nvlink_gbytes_per_s", "450"},
         {"nvlink_domain_ranks", "72"},
         {"latency_us", "3"},
@@ -62,6 +63,7 @@ TEST(MakeCluster, reads_every_field) {
     EXPECT_EQ(c.nvlink_domain_ranks, 72);
     EXPECT_EQ(c.nvlink_rate, 450e9);
     EXPECT_EQ(c.memory_rate, 100e9);
+    EXPECT_EQ(c.copy_rate, 12e9);
     EXPECT_EQ(c.leaf_nodes, 16);
     EXPECT_EQ(c.oversubscription, 1.5);
     EXPECT_EQ(c.incast_writers, 8);
@@ -96,6 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
     Rows, MakeClusterRefuses,
     testing::Values(
         Refused{"nothing", {}, "field name is missing"},
+        Refused{"copies_without_memory", with("copy_gbytes_per_s", "12"),
+                "copy_gbytes_per_s needs memory_gbytes_per_s"},
         Refused{"no_ranks", without("ranks_per_node"), "field ranks_per_node is missing"},
         Refused{"no_rate", without("port_gbytes_per_s"), "field port_gbytes_per_s is missing"},
         Refused{"no_ranks_on_a_node", with("ranks_per_node", "0"),

@@ -168,6 +168,20 @@ TEST(Predict, takes_memory_instead_of_ports_inside_a_node_where_it_has_a_rate) {
     EXPECT_EQ(to_string(p.busiest[0]), "memory of node 0");
 }
 
+TEST(Predict, holds_a_rank_to_its_own_rate_of_copying_inside_a_node) {
+    Cluster c = two_by_two();
+    c.ranks_per_node = 4;
+    c.placement = Placement::Packed;
+    c.memory_rate = 3;
+    c.copy_rate = 2;
+    const Prediction one = predict(traffic({{0, 2, 10, 1, 1}, {0, 3, 10, 1, 1}}), 2, c, 10);
+    EXPECT_DOUBLE_EQ(one.seconds(), 10);
+    EXPECT_EQ(to_string(one.busiest[0]), "copying of rank 0");
+    const Prediction two = predict(traffic({{0, 2, 15, 1, 1}, {1, 3, 15, 1, 1}}), 2, c, 10);
+    EXPECT_DOUBLE_EQ(two.seconds(), 10);
+    EXPECT_EQ(to_string(two.busiest[0]), "memory of node 0");
+}
+
 TEST(Predict, of_no_traffic_is_no_time) {
     const Prediction p = predict({}, 2, two_by_two());
     EXPECT_EQ(p.seconds(), 0);
