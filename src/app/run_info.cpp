@@ -134,7 +134,14 @@ std::string results_path(const std::string& output, const std::string& model) {
         std::string stamp = utc_now();
         for (const char drop : {'-', ':'})
             stamp.erase(std::remove(stamp.begin(), stamp.end(), drop), stamp.end());
-        return fmt::format("results/{}-{}.h5", model, stamp);
+        // Two runs may begin in one second.
+        const std::string name = fmt::format("results/{}-{}", model, stamp);
+        std::string path = name + ".h5";
+        const auto is_taken = [&] {
+            return std::filesystem::exists(path) || std::filesystem::exists(path + ".part");
+        };
+        for (int n = 2; is_taken(); ++n) path = fmt::format("{}-{}.h5", name, n);
+        return path;
     }
     std::string path = output;
     for (auto at = path.find("%j"); at != std::string::npos; at = path.find("%j", at)) {

@@ -44,17 +44,6 @@ void check_segments(const BoundPlan& plan) {
 
 }  // namespace
 
-// All backends override these; a new one that does not fails here instead of waiting for ever.
-void Push::allow(std::size_t /*end*/) { WEIGHTLIFT_ENSURES(false); }
-std::size_t Push::placed() const {
-    WEIGHTLIFT_ENSURES(false);
-    return 0;
-}
-std::uint32_t Push::signals_from(std::size_t /*source*/) const {
-    WEIGHTLIFT_ENSURES(false);
-    return 0;
-}
-
 void check_bounds(const BoundPlan& plan, Bytes arena_bytes,
                   const std::function<std::string(int)>& label) {
     check_segments(plan);

@@ -15,6 +15,7 @@ conformance|-r 1|tests/lab/conformance_test.sh
 fence      |-r 1|python3 tests/lab/fence_test.py
 device     |-r 1|python3 tests/lab/scenarios_test.py OneDevice
 addresses  |-r 1|python3 tests/lab/scenarios_test.py Ipv6
+strategies |-r 1|python3 tests/lab/scenarios_test.py OneDeviceStrategies
 queues     |-r 1|python3 tests/lab/scenarios_test.py ShortQueues
 many       |-r 1|python3 tests/lab/many_test.py
 speed      |-r 1|python3 tests/lab/speed_test.py
@@ -23,7 +24,7 @@ ends       |-p|python3 tests/lab/scenarios_test.py Ends EndsIpv6
 counters   |-p|python3 tests/lab/counter_test.py
 faults     |-p|python3 tests/lab/lost_link_test.py
 doctor     |-p|python3 tests/lab/doctor_test.py
-hosts      |-n 2 -c 1 -m 2000|python3 tests/lab/scenarios_test.py TwoHosts TwoHostsStriped'
+hosts      |-n 2 -c 1 -m 2000|python3 tests/lab/scenarios_test.py TwoHosts TwoHostsStriped TwoHostsStrategies'
 
 column() { # NAME COLUMN
     awk -F' *[|]' -v name="$1" -v column="$2" '$1 == name { print $column }' <<<"$suites"

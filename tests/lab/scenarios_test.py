@@ -9,6 +9,7 @@ import unittest
 import lab
 import launch
 import push_test
+import strategy_test
 from scenarios import SCENARIOS
 
 # Sides that are cut otherwise, experts, stages of odd sizes: in few ranks.
@@ -89,10 +90,44 @@ class TwoHosts(Few):
         self.addCleanup(self.folder.cleanup)
 
     def launch(self, trainers, rollouts, *arguments):
-        arguments = [*arguments, "--timeout", "60s", "--nic", self.nics]
-        hosts = {"trainer": f"node0:{trainers}", "rollout": f"node1:{rollouts}"}
-        return lab.run(lab.groups({"trainer": (trainers, arguments), "rollout": (rollouts, arguments)},
-                                  launcher_flags={role: ("--host", hosts[role]) for role in hosts}))
+        return launch_on_two_hosts(trainers, rollouts, [*arguments, "--timeout", "60s", "--nic", self.nics])
+
+
+# Engines whose ranks pass on to each other what only one of them was sent, and stages.
+RELAYED = [scenario for scenario in SCENARIOS if scenario.name in
+           ("several engines", "first and last stage of their own size")]
+assert len(RELAYED) == 2
+
+
+class OneDeviceStrategies(strategy_test.Strategies):
+    """Every rank may write to every other, and to itself."""
+    transports, turns = (lab.TRANSPORT,), None
+    scenarios = SCENARIOS if ALL else RELAYED
+
+    def launch(self, trainers, rollouts, *arguments):
+        return launch.mpirun(trainers + rollouts, "push", *arguments, "--timeout", "60s", "--nic", "rxe0",
+                             deadline=lab.SLOW)
+
+
+class TwoHostsStrategies(OneDeviceStrategies):
+    """What comes to one rank over the link goes on to others through memory: two transports in one push."""
+    transports = ("auto",)
+    scenarios = RELAYED
+    test_egress_of_a_relay_is_one_engine_s_whatever_their_number = None
+    test_staging_is_announced_and_has_to_do = None
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(dir="/run/softroce")
+        self.addCleanup(self.folder.cleanup)
+
+    def launch(self, trainers, rollouts, *arguments):
+        return launch_on_two_hosts(trainers, rollouts, [*arguments, "--timeout", "60s", "--nic", "rxe0"])
+
+
+def launch_on_two_hosts(trainers, rollouts, arguments):
+    hosts = {"trainer": f"node0:{trainers}", "rollout": f"node1:{rollouts}"}
+    return lab.run(lab.groups({"trainer": (trainers, arguments), "rollout": (rollouts, arguments)},
+                              launcher_flags={role: ("--host", hosts[role]) for role in hosts}))
 
 
 class TwoHostsStriped(TwoHosts):

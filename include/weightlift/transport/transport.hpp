@@ -56,31 +56,12 @@
 #include "weightlift/memory/arena.hpp"
 #include "weightlift/memory/cuda_arena.hpp"
 #include "weightlift/mpi/communicator.hpp"
+#include "weightlift/transport/attachment.hpp"
 #include "weightlift/transport/bound_plan.hpp"
+#include "weightlift/transport/capabilities.hpp"
 #include "weightlift/transport/options.hpp"
 
 namespace weightlift::transport {
-
-enum class Ordering : std::uint8_t { PerChannel, None };
-enum class Notify : std::uint8_t { LastPerChannel, EveryMessage };
-
-struct Capabilities {
-    bool host_memory = false;
-    bool cuda_memory = false;
-    bool same_host_only = false;
-    bool one_sided = false;
-    bool needs_target_progress = false;  ///< the destination must call test() for bytes to move
-    bool one_rank_per_gpu = false;
-    bool remote_scatter = false;  ///< a strided destination costs no more than a contiguous one
-    Ordering ordering = Ordering::None;
-    Notify notify = Notify::LastPerChannel;
-    int imm_bits = 0;
-    int max_sge = 1;
-    Bytes max_message = std::numeric_limits<Bytes>::max();
-    /// Bytes of a turn at one destination, in the rotated order: less costs this backend more than
-    /// it saves at the receivers.
-    Bytes turn = plan::kRotationChunk;
-};
 
 /// Which side of the push a byte count is about, for scratch_bytes.
 struct Link {
@@ -109,11 +90,11 @@ public:
     /// For plans with segments, between start() and the end: segments before `end` may be executed
     /// from now on; start() allows none. Local, ascending, never blocks. The backend need not begin
     /// before the next test().
-    virtual void allow(std::size_t end);
+    virtual void allow(std::size_t end) = 0;
     /// Leading segments, in order, whose bytes are placed and whose source may be overwritten.
-    [[nodiscard]] virtual std::size_t placed() const;
+    [[nodiscard]] virtual std::size_t placed() const = 0;
     /// Segments of BoundPlan::sources[source] that have been placed and are visible here.
-    [[nodiscard]] virtual std::uint32_t signals_from(std::size_t source) const;
+    [[nodiscard]] virtual std::uint32_t signals_from(std::size_t source) const = 0;
     /// Peers still waited for, for the message of a deadline.
     [[nodiscard]] virtual std::vector<int> pending() const = 0;
     /// Bytes that completions have confirmed since construction (not bytes asked for).
@@ -140,23 +121,6 @@ struct Context {
     bool is_written_to = true;           ///< whether any rank writes to this one
     VerbsOptions verbs{};
     memory::CudaOptions cuda{};  ///< of this rank's memory, where it is a GPU's
-};
-
-/// Bytes that left through one NIC.
-struct NicTraffic {
-    std::string nic;               ///< "mlx5_0:1"
-    Bytes completed = 0;           ///< by completions, since connect
-    std::optional<Bytes> counted;  ///< by the port's own counter over the same time, all its users
-};
-
-/// What a rank is attached to, for the results file; empty where a backend has no such thing.
-struct Attachment {
-    std::string nic;  ///< names, joined by +
-    int gid_index = -1, mtu = 0;
-    std::string registration, visibility;
-    std::string rows;  ///< how short rows travel, with the figures that decided it
-    std::uint64_t queue_pairs = 0;
-    std::vector<NicTraffic> traffic;
 };
 
 class Transport {

@@ -61,6 +61,11 @@ TEST(ResultsPath, defaults_to_model_and_time_in_results) {
     EXPECT_EQ(path.substr(0, 20), "results/glm-4.5-air-");
     EXPECT_EQ(path.substr(path.size() - 4), "Z.h5");
     EXPECT_EQ(path.find_first_of(": "), std::string::npos);
+    // Another run in the same second, while the first is under way and when it is done.
+    std::ofstream(path + ".part") << "";
+    EXPECT_NE(results_path("", "glm-4.5-air"), path);
+    std::filesystem::rename(path + ".part", path);
+    EXPECT_NE(results_path("", "glm-4.5-air"), path);
     // A file where the folder should be.
     std::filesystem::remove_all("results");
     std::ofstream("results") << "";
