@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import lab
 import one_tensor
@@ -37,9 +38,9 @@ PLANS = {
 }
 
 
-def write_bw():
+def write_bw(port=18515):
     """Bytes per second of ib_write_bw between two processes."""
-    line = ["ib_write_bw", "-d", DEVICE, "-x", str(lab.gid_index(DEVICE, "ipv4")), "-F", "-q",
+    line = ["ib_write_bw", "-p", str(port), "-d", DEVICE, "-x", str(lab.gid_index(DEVICE, "ipv4")), "-F", "-q",
             str(QUEUES), "-t", str(DEPTH), "-m", str(MTU), "-s", str(MESSAGE),
             "-n", str(PUSH_BYTES // MESSAGE * 2 // QUEUES)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
@@ -54,6 +55,12 @@ def write_bw():
     # bytes, iterations, peak, average in MiB/s, messages
     row = re.search(rf"^ *{MESSAGE} +\d+ +[\d.]+ +([\d.]+) ", client.stdout, re.M)
     return float(row.group(1)) * MIB
+
+
+def two_write_bw():
+    """Of two pairs of processes at once, as a plan of two trainers has two that write."""
+    with ThreadPoolExecutor() as pool:
+        return sum(pool.map(write_bw, (18515, 18516)))
 
 
 class Speed(unittest.TestCase):
@@ -72,21 +79,24 @@ class Speed(unittest.TestCase):
         return case["bytes"] / statistics.median(case["time_ns"]) * 1e9
 
     def test_push_keeps_up_with_ib_write_bw(self):
-        rates = {"ib_write_bw": [], **{name: [] for name in PLANS}}
+        rates = {"ib_write_bw": [], "two ib_write_bw": [], **{name: [] for name in PLANS}}
         with tempfile.TemporaryDirectory() as folder:
             self.results = os.environ.get("WEIGHTLIFT_LAB_OUT") or folder
             os.makedirs(self.results, exist_ok=True)
             for number in range(PAIRS):
                 rates["ib_write_bw"].append(write_bw())
+                if number < STRIDED_PAIRS:
+                    rates["two ib_write_bw"].append(two_write_bw())
                 for name in PLANS:
                     if number < STRIDED_PAIRS or not name.startswith("strided"):
                         rates[name].append(self.push(name, folder, number))
-            reference = statistics.median(rates["ib_write_bw"])
+            references = {trainers: statistics.median(rates[name]) for trainers, name in
+                          ((1, "ib_write_bw"), (2, "two ib_write_bw"))}
             report = {"device": "Soft-RoCE, emulated", "message_bytes": MESSAGE, "queues": QUEUES,
                       "depth": DEPTH, "mtu": MTU, "push_bytes": PUSH_BYTES, "cases": {}}
             print(f"{'case':30} {'MB/s: median':>14} {'least':>8} {'most':>8} {'ratio':>7}")
             for name, seen in rates.items():
-                ratio = statistics.median(seen) / reference
+                ratio = statistics.median(seen) / references[PLANS[name][0] if name in PLANS else 1]
                 report["cases"][name] = {"bytes_per_s": seen, "ratio_of_medians": ratio}
                 print(f"{name:30} {statistics.median(seen) / 1e6:14.1f} {min(seen) / 1e6:8.1f} "
                       f"{max(seen) / 1e6:8.1f} {ratio:7.3f}")
