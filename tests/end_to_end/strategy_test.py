@@ -103,14 +103,15 @@ class Strategies(unittest.TestCase):
     def test_staging_is_announced_and_has_to_do(self):
         scene = ["--model", "tiny-deepseek", "--trainer", "tp=2", "--rollout", "tp=2",
                  "--transport", self.transports[0], "--iterations", "1", "--warmup", "0",
-                 "--strategy", "broadcast"]
+                 "--strategy", "replica"]
         result = self.launch(2, 2, *scene, "--staging-limit", "1MiB", "--output", self.path("a.h5"))
         self.assertEqual(result.code, 0, result)
         self.assertIn("note: staging: ", result.err)
         self.assertIn("limit 1.05 MB", result.err)
+        # A parameter is staged whole.
         result = self.launch(2, 2, *scene, "--staging-limit", "1KiB", "--output", self.path("b.h5"))
         self.assertEqual(result.code, 2, result)
-        self.assertIn("staging", result.err)
+        self.assertIn("in plan: staging limit: rollout parameter ", result.err)
 
 
 if __name__ == "__main__":
