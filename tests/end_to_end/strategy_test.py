@@ -111,7 +111,7 @@ class Strategies(unittest.TestCase):
         # A parameter is staged whole.
         result = self.launch(2, 2, *scene, "--staging-limit", "1KiB", "--output", self.path("b.h5"))
         self.assertEqual(result.code, 2, result)
-        self.assertIn("in plan: staging limit: rollout parameter ", result.err)
+        self.assertIn("staging limit 1024: half of it must hold rollout parameter ", result.err)
 
 
 if __name__ == "__main__":
