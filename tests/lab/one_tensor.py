@@ -11,9 +11,9 @@ def _piece(tensor, columns, shape, offset=0, width=None):
             "pitch": width * BF16}
 
 
-def _parameter(name, rank, shape, columns):
-    return {"name": name, "shape": [shape[0], columns[1] - columns[0]], "dtype": "bf16",
-            "format": "plain", "ranks": [rank], "pieces": [_piece(name, columns, shape)]}
+def _parameter(tensor, rank, shape, columns, name=None):
+    return {"name": name or tensor, "shape": [shape[0], columns[1] - columns[0]], "dtype": "bf16",
+            "format": "plain", "ranks": [rank], "pieces": [_piece(tensor, columns, shape)]}
 
 
 def _layout(side, model, world_size, tensors, parameters):
@@ -38,16 +38,25 @@ def runs(count, run_bytes):
 
 def columns(total_bytes, row_bytes, trainers, rollouts):
     """A matrix that trainers and rollouts hold by columns; the narrower side's rows are row_bytes."""
-    parts = max(trainers, rollouts)
+    return _columns(total_bytes, row_bytes, trainers, rollouts, False)
+
+
+def columns_of_one(total_bytes, row_bytes, trainer_parts, rollout_parts):
+    """The same held by one trainer and one rollout, each part as a parameter of its own."""
+    return _columns(total_bytes, row_bytes, trainer_parts, rollout_parts, True)
+
+
+def _columns(total_bytes, row_bytes, trainer_parts, rollout_parts, on_one):
+    parts = max(trainer_parts, rollout_parts)
     shape = (total_bytes // (row_bytes * parts), parts * row_bytes // BF16)
 
     def side(name, count):
         width = shape[1] // count
-        return _layout(name, "columns", count, {"weight": shape},
-                       [_parameter("weight", rank, shape, (rank * width, (rank + 1) * width))
-                        for rank in range(count)])
+        return _layout(name, "columns", 1 if on_one else count, {"weight": shape},
+                       [_parameter("weight", 0 if on_one else part, shape, (part * width, (part + 1) * width),
+                                   f"part.{part}" if on_one else None) for part in range(count)])
 
-    return side("trainer", trainers), side("rollout", rollouts)
+    return side("trainer", trainer_parts), side("rollout", rollout_parts)
 
 
 def write(layouts, folder):
