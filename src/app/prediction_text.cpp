@@ -60,7 +60,7 @@ std::string placement_text(const layout::Layout& rollout, const sim::Fabric& fab
     const bool has_domains = cluster.nvlink_domain_ranks > cluster.ranks_per_node;
     std::vector<std::vector<std::string>> rows{
         {fmt::format("placement on {}", cluster.name), "ranks", "nodes"}};
-    if (has_domains) rows.front().push_back("NVLink domains");
+    if (has_domains) rows.front().emplace_back("NVLink domains");
     const auto add = [&](const std::string& who, Rank begin, Rank end) {
         const sim::Place &first = fabric.place(begin), &last = fabric.place(end - 1);
         rows.push_back({who, range(begin, end - 1), range(first.node, last.node)});

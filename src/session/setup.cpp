@@ -48,7 +48,7 @@ void Session::State::plan_steps(const plan::Planner& planner) {
     step_options.staging_limit = options.staging_limit;
     step_options.stages = options.trainer_stages;
     for (const int mpi : inputs.roles.mpi_rank) step_options.node.push_back(node_of(mpi));
-    const plan::StepPlanner stepper(planner, options.strategy, std::move(step_options));
+    const plan::StepPlanner stepper(planner, options.strategy, step_options);
     steps = stepper.part_of(plan_rank);
     staging = steps.staging;
     sent_digest = plan::StepPlanner::digest(steps.sent);

@@ -54,7 +54,7 @@ public:
         reset();
         std::vector<std::pair<Rank, Queue*>> open;
         for (Rank r = 0; r < planner_.world_size(); ++r)
-            for (auto& [dst, queue] : at(queues_, r)) open.push_back({r, &queue});
+            for (auto& [dst, queue] : at(queues_, r)) open.emplace_back(r, &queue);
         // Some runs start all they can, others place each at once.
         const std::uint64_t eagerness = pick(random, 0, 4);
         while (!open.empty()) {
@@ -87,7 +87,7 @@ public:
         std::map<std::uint32_t, std::vector<std::pair<Rank, std::uint32_t>>> rounds;
         for (Rank r = 0; r < planner_.world_size(); ++r)
             for (std::uint32_t s = 0; s < at(parts_, r).sent.size(); ++s)
-                rounds[at(parts_, r).sent[s].round].push_back({r, s});
+                rounds[at(parts_, r).sent[s].round].emplace_back(r, s);
         for (const auto& [round, segments] : rounds) {
             for (const auto& [rank, segment] : segments)
                 if (!is_allowed(rank, segment))

@@ -71,7 +71,7 @@ class StepPlanner {
 public:
     /// For any strategy but Direct. Keeps a reference to `planner`. ConfigError where the staging
     /// limit is too small for the largest unit that cannot be split, naming it and its bytes.
-    StepPlanner(const Planner& planner, Strategy strategy, StepOptions options);
+    StepPlanner(const Planner& planner, Strategy strategy, const StepOptions& options);
     ~StepPlanner();
     StepPlanner(StepPlanner&&) noexcept;
     StepPlanner& operator=(StepPlanner&&) noexcept;

@@ -21,7 +21,6 @@ namespace weightlift::plan::steps {
 
 namespace {
 
-using layout::Parameter;
 using layout::ParameterIndex;
 using layout::Piece;
 

@@ -44,7 +44,7 @@ std::unique_ptr<const steps::StrategyPlan> make(const Planner& planner, Strategy
 
 }  // namespace
 
-StepPlanner::StepPlanner(const Planner& planner, Strategy strategy, StepOptions options)
+StepPlanner::StepPlanner(const Planner& planner, Strategy strategy, const StepOptions& options)
     : state_(std::make_unique<const State>(State{make(planner, strategy, options)})) {}
 StepPlanner::~StepPlanner() = default;
 StepPlanner::StepPlanner(StepPlanner&&) noexcept = default;
