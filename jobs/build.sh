@@ -136,6 +136,8 @@ if has_part tests; then tests=ON; fi
 if has_part bench; then bench=ON; fi
 if has_part verbs; then verbs=ON; fi
 if has_part cuda; then cuda=ON; fi
+# A sanitizer sees nothing of kernels, and where there is no GPU nothing of what starts them.
+case $kind in asan | tsan) cuda=OFF ;; esac
 options+=("-DWEIGHTLIFT_BUILD_TESTS=$tests" "-DWEIGHTLIFT_BUILD_BENCH=$bench"
     "-DWEIGHTLIFT_WITH_VERBS=$verbs" "-DWEIGHTLIFT_WITH_CUDA=$cuda")
 # Kernels take half a minute for each architecture: one will do where none can run.

@@ -32,8 +32,9 @@ public:
     Forecast(const PushArguments& a, const Scene& scene, const session::Topology& topology,
              const session::Roles& roles)
         : cluster_(load_cluster(a.cluster)),
-          // The plan that is pushed: holders on a destination's node come first.
-          planner_(scene.model, scene.trainer, scene.rollout, plan_options(a, topology, roles)),
+          // The plan that is pushed.
+          planner_(scene.model, scene.trainer, scene.rollout,
+                   session::plan_options(topology, roles, a.push.minimum_slice)),
           statistics_(plan::gather_statistics(planner_)),
           fabric_(cluster_, planner_.trainers(), planner_.world_size()),
           stages_(a.push.trainer_stages) {}
@@ -64,15 +65,6 @@ public:
 
 private:
     static constexpr sim::Order kOrder = sim::Order::Rotated;
-
-    static plan::PlanOptions plan_options(const PushArguments& a, const session::Topology& topology,
-                                          const session::Roles& roles) {
-        plan::PlanOptions options;
-        options.minimum_slice = a.push.minimum_slice;
-        for (const int rank : roles.mpi_rank)
-            options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
-        return options;
-    }
 
     sim::Cluster cluster_;
     plan::Planner planner_;

@@ -36,6 +36,7 @@ struct Owners {
     std::uint32_t everyone = 0;                       ///< group of all of them
     std::unordered_map<int, std::uint32_t> by_place;  ///< group of one process
     std::unordered_map<int, std::uint32_t> by_node;   ///< group of those on a node
+    std::unordered_map<int, std::uint32_t> by_rail;   ///< group of those on a rail
 };
 
 std::string describe(const model::TensorSpec& tensor, const Box& box) {
@@ -81,6 +82,7 @@ struct Planner::State {
             static_cast<std::size_t>(t.world_size()) + static_cast<std::size_t>(r.world_size());
         WEIGHTLIFT_ENSURES(options.place.empty() || options.place.size() == world);
         WEIGHTLIFT_ENSURES(options.node.empty() || options.node.size() == world);
+        WEIGHTLIFT_ENSURES(options.rail.empty() || options.rail.size() == world);
         make_cells();
         index_cells_by_tensor();
         share_load();
@@ -143,6 +145,7 @@ struct Planner::State {
         };
         split_by(options.place, made.by_place, true);
         split_by(options.node, made.by_node, false);
+        split_by(options.rail, made.by_rail, false);
         owners.push_back(std::move(made));
         return at->second;
     }
@@ -226,11 +229,15 @@ struct Planner::State {
         if (!options.node.empty())
             if (const auto found = of.by_node.find(options.node[at]); found != of.by_node.end())
                 return found->second;
+        if (!options.rail.empty())
+            if (const auto found = of.by_rail.find(options.rail[at]); found != of.by_rail.end())
+                return found->second;
         return of.everyone;
     }
 
     void share_load() {
-        const bool is_uniform = options.place.empty() && options.node.empty();
+        const bool is_uniform =
+            options.place.empty() && options.node.empty() && options.rail.empty();
         // Bytes per (owners, destinations) first: there are far fewer of those than of cells.
         std::map<std::pair<std::uint32_t, RankSetId>, double> demand;
         for (const Cell& cell : cells) {

@@ -23,11 +23,8 @@ Session::State::State(const Agreement& a, mpi::Watchdog& w, const SessionInputs&
             is_trainer ? plan_rank : plan_rank - i.roles.trainers) {}
 
 void Session::State::make_plan() {
-    plan::PlanOptions plan_options;
-    plan_options.minimum_slice = options.minimum_slice;
-    for (const int mpi : inputs.roles.mpi_rank) plan_options.node.push_back(node_of(mpi));
     const plan::Planner planner(inputs.model, inputs.trainer, inputs.rollout,
-                                std::move(plan_options));
+                                plan_options(inputs.topology, inputs.roles, options.minimum_slice));
     received = planner.received_by(plan_rank);
     for (const Transfer& t : received) payload += t.bytes();
     if (has_steps()) {

@@ -109,6 +109,17 @@ Roles roles_from(const std::vector<layout::Side>& side_of_rank, Rank trainers, R
     return from_lists(ranks[0], ranks[1]);
 }
 
+plan::PlanOptions plan_options(const Topology& topology, const Roles& roles, Bytes minimum_slice) {
+    plan::PlanOptions options;
+    options.minimum_slice = minimum_slice;
+    for (const int rank : roles.mpi_rank) {
+        options.node.push_back(topology.node[static_cast<std::size_t>(rank)]);
+        if (topology.node_size.size() > 1)
+            options.rail.push_back(topology.local_rank[static_cast<std::size_t>(rank)]);
+    }
+    return options;
+}
+
 Roles parse_roles(std::string_view text, Rank trainers, Rank rollouts) {
     const std::string original(text);
     const auto refuse = [&](const std::string& why) -> ConfigError {

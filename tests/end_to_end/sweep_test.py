@@ -163,8 +163,9 @@ class Run(Sweep):
         self.assertEqual(result.code, 0, result)
         run = self.show()
         keys = [case["key"].split("/", 3)[3] for case in run["cases"]]
-        self.assertEqual(keys, ["direct/shm", "replica/shm", "broadcast/shm", "relay/shm",
-                                "direct/shm/strategy=auto"])
+        self.assertEqual(keys[:4], ["direct/shm", "replica/shm", "broadcast/shm", "relay/shm"])
+        # Which is the fastest is the simulator's business.
+        self.assertIn(keys[4], [key + "/strategy=auto" for key in keys[:4]])
         self.assertEqual([case["wrong"] for case in run["cases"]], [0] * 5)
 
     def test_a_late_rank_ends_the_sweep_and_what_ended_stays(self):

@@ -106,6 +106,9 @@ TEST_P(Laws, senders_and_receivers_compute_the_same_transfers_and_digest) {
     if (random_() % 2 == 0)
         for (Rank r = 0; r < world; ++r)
             options.node.push_back(static_cast<int>(pick(random_, 0, 2)));
+    if (random_() % 2 == 0)
+        for (Rank r = 0; r < world; ++r)
+            options.rail.push_back(static_cast<int>(pick(random_, 0, 3)));
     const Planner planner(scene.model, scene.trainer, scene.rollout, options);
     std::uint64_t sent_digest = 0, received_digest = 0;
     std::map<std::pair<Rank, Rank>, std::vector<Transfer>> sent, received;
@@ -121,6 +124,37 @@ TEST_P(Laws, senders_and_receivers_compute_the_same_transfers_and_digest) {
     EXPECT_EQ(sent, received);
     EXPECT_EQ(sent_digest, received_digest);
     EXPECT_EQ(gather_statistics(planner).digest, sent_digest);
+}
+
+TEST_P(Laws, holders_on_the_node_come_first_then_those_on_the_rail) {
+    const Scene scene = make_scene(random_, {1, 40}, {1, 24}, false);
+    PlanOptions options{.minimum_slice = pick(random_, 0, 256), .place = {}, .node = {}};
+    const Rank world = scene.trainer.world_size() + scene.rollout.world_size();
+    for (Rank r = 0; r < world; ++r) {
+        options.node.push_back(static_cast<int>(pick(random_, 0, 4)));
+        options.rail.push_back(static_cast<int>(pick(random_, 0, 3)));
+    }
+    const Planner planner(scene.model, scene.trainer, scene.rollout, options);
+    const auto near = [&](const std::vector<int>& key, Rank a, Rank b) {
+        return key[static_cast<std::size_t>(a)] == key[static_cast<std::size_t>(b)];
+    };
+    for (Rank dst = planner.trainers(); dst < world; ++dst)
+        for (const Transfer& t : planner.received_by(dst)) {
+            bool on_node = false, on_rail = false;
+            for (const auto& ref : scene.trainer.pieces_of(t.tensor)) {
+                const auto& parameter = scene.trainer.parameter(ref.parameter);
+                if (!parameter.pieces[ref.piece].box.contains(t.box)) continue;
+                for (const Rank holder : scene.trainer.rank_set(parameter.ranks)) {
+                    on_node = on_node || near(options.node, holder, dst);
+                    on_rail = on_rail || near(options.rail, holder, dst);
+                }
+            }
+            if (on_node) {
+                EXPECT_TRUE(near(options.node, t.src.rank, dst));
+            } else if (on_rail) {
+                EXPECT_TRUE(near(options.rail, t.src.rank, dst));
+            }
+        }
 }
 
 TEST_P(Laws, bytes_are_conserved) {

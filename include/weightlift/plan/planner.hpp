@@ -6,7 +6,7 @@
 // shares, rotated by (tensor, destination), none below the minimum slice. Shares are equal where
 // holders are equally loaded; otherwise load is levelled over all cells (least squares, which for
 // this kind of constraint is also the smallest maximum). A holder in the destination's own process
-// comes first, then holders on its node.
+// comes first, then holders on its node, then those on its rail.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,9 @@ struct PlanOptions {
     std::vector<int> place;
     /// Optional, by plan rank: equal numbers mean the same node.
     std::vector<int> node;
+    /// Optional, by plan rank: equal numbers mean NICs of one rail, which reach each other by one
+    /// switch.
+    std::vector<int> rail{};
 };
 
 class Planner {

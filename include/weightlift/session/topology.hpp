@@ -9,6 +9,7 @@
 #include "weightlift/base/bytes.hpp"
 #include "weightlift/layout/layout.hpp"
 #include "weightlift/mpi/communicator.hpp"
+#include "weightlift/plan/planner.hpp"
 
 namespace weightlift::session {
 
@@ -43,6 +44,10 @@ struct Roles {
 /// ConfigError where the numbers differ from the layouts'.
 [[nodiscard]] Roles roles_from(const std::vector<layout::Side>& side_of_rank, Rank trainers,
                                Rank rollouts);
+/// Where plan ranks stand, for the planner: their nodes, and on several nodes their rails (a rank's
+/// number on its node, as its NIC's or GPU's).
+[[nodiscard]] plan::PlanOptions plan_options(const Topology& topology, const Roles& roles,
+                                             Bytes minimum_slice);
 /// "trainer:0-7,rollout:8-23": ranks of MPI_COMM_WORLD, ranges inclusive, each rank exactly once.
 /// Listed order is plan order. ConfigError naming the range and the rule.
 [[nodiscard]] Roles parse_roles(std::string_view text, Rank trainers, Rank rollouts);
