@@ -29,6 +29,7 @@ ALL = os.environ.get("WEIGHTLIFT_TEST_ALL") == "1"
 class Strategies(unittest.TestCase):
     transports = TRANSPORTS
     scenarios = SCENARIOS
+    strategies = STEPPED
     turns = None if ALL else itertools.cycle(TRANSPORTS)
     # Small enough for several buckets, and for what cannot be split.
     flags = ("--staging-limit", "1MiB")
@@ -66,7 +67,7 @@ class Strategies(unittest.TestCase):
             direct, moved, expected = self.push(
                 *ranks, *scene, "--transport", self.transports[0], output=f"{number}-direct.h5")
             self.assertEqual(sum(moved.values()), direct["bytes"])
-            for strategy in STEPPED:
+            for strategy in self.strategies:
                 transports = self.transports if self.turns is None else (next(self.turns),)
                 for transport in transports:
                     with self.subTest(scenario.name, strategy=strategy, transport=transport):

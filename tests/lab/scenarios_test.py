@@ -125,6 +125,7 @@ class TwoHostsStrategies(OneDeviceStrategies):
     """What comes to one rank over the link goes on to others through memory: two transports in one push."""
     transports = ("auto",)
     scenarios = RELAYED if ALL else RELAYED[-1:]
+    strategies = strategy_test.STEPPED if ALL else ("relay",)
     test_egress_of_a_relay_is_one_engine_s_whatever_their_number = None
 
     def setUp(self):
