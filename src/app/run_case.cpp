@@ -43,7 +43,7 @@ public:
         // How many messages the bytes go in is the transport's choice, which may pack rows.
         const auto flows =
             flows_by(strategy, planner_, statistics_, fabric_, stages_, sim::Rows::Packed);
-        const sim::Prediction bound = sim::predict_strategy(flows, fabric_, kOrder).bound;
+        const sim::Prediction bound = sim::bound_of(flows, fabric_);
         info.floor_ns = static_cast<std::uint64_t>(bound.bandwidth_seconds * 1e9);
         // A rank's bytes are held against the rate of what bounds it; memory and uplinks are no
         // rank's.

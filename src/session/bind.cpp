@@ -37,9 +37,7 @@ void Session::State::exchange_and_bind(const mpi::Deadline& deadline) {
     for (const Transfer& t : received) by_source[mpi_rank(t.src.rank)].push_back(t);
     std::map<int, mpi::Bytestring> outgoing;
     for (const auto& [peer, bytes] : bytes_from) {
-        KeyTable told{arena_bytes(), {}, {}};
-        for (const Lane& lane : lanes)
-            if (lane.name == transport_for(peer, rank)) told.key = lane.key;
+        KeyTable told{arena_bytes(), lane_with(peer).key, {}};
         // Where there are steps, staging begins where all parameters end.
         told.parameters =
             has_steps() ? entries(store.layout(), store.map(), store.map().parameters())
@@ -74,12 +72,10 @@ void Session::State::bind_transfers(const std::map<int, KeyTable>& told) {
         const ArenaMap map(inputs.rollout, list.front().dst.rank - inputs.roles.trainers);
         check_parameters(entries(inputs.rollout, map, written_parameters(list)), offered.parameters,
                          agreement.label(peer));
-        for (Lane& lane : lanes) {
-            if (lane.name != transport_for(rank, peer)) continue;
-            const auto index = static_cast<std::uint32_t>(lane.plan.destinations.size());
-            lane.plan.destinations.push_back({peer, offered.region_bytes, offered.key});
-            copies_of[lane.name].push_back(plan::merge_transfers(list, index, store.map(), map));
-        }
+        Lane& lane = lane_with(peer);
+        const auto index = static_cast<std::uint32_t>(lane.plan.destinations.size());
+        lane.plan.destinations.push_back({peer, offered.region_bytes, offered.key});
+        copies_of[lane.name].push_back(plan::merge_transfers(list, index, store.map(), map));
     });
     for (Lane& lane : lanes) {
         auto& lists = copies_of[lane.name];
@@ -113,7 +109,7 @@ void Session::State::bind_steps(const std::map<int, KeyTable>& told) {
         }
     for (const plan::StepSegment& segment : steps.sent) {
         const int peer = mpi_rank(segment.dst);
-        transport::BoundPlan& plan = lane_to(peer).plan;
+        transport::BoundPlan& plan = lane_with(peer).plan;
         for (plan::Copy copy : segment.copies) {
             copy.destination = index.at(peer);
             plan.copies.push_back(copy);
@@ -123,15 +119,13 @@ void Session::State::bind_steps(const std::map<int, KeyTable>& told) {
     for (Lane& lane : lanes) lane.plan.signals.resize(lane.plan.sources.size());
     for (const plan::StepSegment& segment : steps.received) {
         const int peer = mpi_rank(segment.src);
-        for (Lane& lane : lanes) {
-            if (lane.name != transport_for(peer, rank)) continue;
-            const auto at = std::find(lane.plan.sources.begin(), lane.plan.sources.end(), peer);
-            ++lane.plan.signals[static_cast<std::size_t>(at - lane.plan.sources.begin())];
-        }
+        transport::BoundPlan& plan = lane_with(peer).plan;
+        const auto at = std::find(plan.sources.begin(), plan.sources.end(), peer);
+        ++plan.signals[static_cast<std::size_t>(at - plan.sources.begin())];
     }
 }
 
-Lane& Session::State::lane_to(int peer) {
+Lane& Session::State::lane_with(int peer) {
     const std::string_view name = transport_for(rank, peer);
     const auto at = std::find_if(lanes.begin(), lanes.end(),
                                  [&](const Lane& lane) { return lane.name == name; });
@@ -144,7 +138,7 @@ void Session::State::hold_segments() {
     std::vector<std::size_t> carrier_of;
     for (const plan::StepSegment& segment : steps.sent)
         carrier_of.push_back(
-            static_cast<std::size_t>(&lane_to(mpi_rank(segment.dst)) - lanes.data()));
+            static_cast<std::size_t>(&lane_with(mpi_rank(segment.dst)) - lanes.data()));
     std::vector<HeldSegments::Carrier> carriers;
     for (const Lane& lane : lanes) {
         HeldSegments::Carrier& carrier = carriers.emplace_back();

@@ -10,7 +10,11 @@ HeldSegments::HeldSegments(const plan::StepPart& part, Rank self,
                            const std::function<int(Rank)>& mpi_rank)
     : carriers_(std::move(carriers)), queues_(carriers_.size()) {
     std::vector<std::size_t> place(part.sent.size());  // in its carrier's queue
-    for (std::size_t i = 0; i < place.size(); ++i) place[i] = queues_[carrier_of[i]].segments++;
+    std::vector<std::vector<std::size_t>> taken(carriers_.size());
+    for (std::size_t i = 0; i < place.size(); ++i) {
+        place[i] = queues_[carrier_of[i]].segments++;
+        taken[carrier_of[i]].push_back(i);
+    }
     std::map<int, std::pair<std::size_t, std::size_t>> sources;
     for (std::size_t c = 0; c < carriers_.size(); ++c)
         for (std::size_t s = 0; s < carriers_[c].sources.size(); ++s)
@@ -24,10 +28,11 @@ HeldSegments::HeldSegments(const plan::StepPart& part, Rank self,
         }
         // Its own first segments, wherever they go: so many of each carrier's.
         WEIGHTLIFT_ENSURES(gate.count <= gate.segment);
-        std::vector<std::uint32_t> own(carriers_.size());
-        for (std::size_t i = 0; i < gate.count; ++i) ++own[carrier_of[i]];
-        for (std::size_t c = 0; c < own.size(); ++c)
-            if (own[c] > 0) queue.holds.push_back({place[gate.segment], c, kOwn, own[c]});
+        for (std::size_t c = 0; c < taken.size(); ++c) {
+            const auto end = std::lower_bound(taken[c].begin(), taken[c].end(), gate.count);
+            const auto own = static_cast<std::uint32_t>(end - taken[c].begin());
+            if (own > 0) queue.holds.push_back({place[gate.segment], c, kOwn, own});
+        }
     }
     for (Queue& queue : queues_)
         std::stable_sort(queue.holds.begin(), queue.holds.end(),

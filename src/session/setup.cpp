@@ -23,13 +23,14 @@ Session::State::State(const Agreement& a, mpi::Watchdog& w, const SessionInputs&
             is_trainer ? plan_rank : plan_rank - i.roles.trainers) {}
 
 void Session::State::make_plan() {
-    const plan::Planner planner(inputs.model, inputs.trainer, inputs.rollout,
-                                plan_options(inputs.topology, inputs.roles, options.minimum_slice));
+    const plan::PlanOptions where =
+        plan_options(inputs.topology, inputs.roles, options.minimum_slice);
+    const plan::Planner planner(inputs.model, inputs.trainer, inputs.rollout, where);
     received = planner.received_by(plan_rank);
     for (const Transfer& t : received) payload += t.bytes();
     if (has_steps()) {
         received = {};
-        plan_steps(planner);
+        plan_steps(planner, where.node);
         return;
     }
     sent = planner.sent_by(plan_rank);
@@ -40,11 +41,11 @@ void Session::State::make_plan() {
     for (const Transfer& t : received) bytes_from[mpi_rank(t.src.rank)] += t.bytes();
 }
 
-void Session::State::plan_steps(const plan::Planner& planner) {
+void Session::State::plan_steps(const plan::Planner& planner, const std::vector<int>& node) {
     plan::StepOptions step_options;
     step_options.staging_limit = options.staging_limit;
     step_options.stages = options.trainer_stages;
-    for (const int mpi : inputs.roles.mpi_rank) step_options.node.push_back(node_of(mpi));
+    step_options.node = node;
     const plan::StepPlanner stepper(planner, options.strategy, step_options);
     steps = stepper.part_of(plan_rank);
     staging = steps.staging;

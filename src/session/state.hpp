@@ -89,7 +89,7 @@ struct Session::State {
     }
 
     void make_plan();
-    void plan_steps(const plan::Planner& planner);
+    void plan_steps(const plan::Planner& planner, const std::vector<int>& node);
     void check_digest(const mpi::Deadline& deadline);
     /// Whether a transport moves memory of the kind in use.
     [[nodiscard]] bool moves_memory(const transport::Capabilities& c) const {
@@ -108,7 +108,8 @@ struct Session::State {
     void exchange_and_bind(const mpi::Deadline& deadline);
     void bind_transfers(const std::map<int, KeyTable>& told);
     void bind_steps(const std::map<int, KeyTable>& told);
-    [[nodiscard]] Lane& lane_to(int peer);
+    /// That serves this rank's pairs with a peer, in both directions.
+    [[nodiscard]] Lane& lane_with(int peer);
     void hold_segments();
     void connect();
     [[nodiscard]] std::string waited_for() const;

@@ -11,16 +11,28 @@ StrategyFlows direct_flows(const plan::PlanStatistics& statistics, Rows rows) {
     return {"direct", {{"push", flows_of(statistics, rows)}}, false};
 }
 
+namespace {
+
+std::vector<Flow> all_flows(const StrategyFlows& strategy) {
+    std::vector<Flow> all;
+    for (const Step& step : strategy.steps)
+        all.insert(all.end(), step.flows.begin(), step.flows.end());
+    return all;
+}
+
+}  // namespace
+
+Prediction bound_of(const StrategyFlows& strategy, const Fabric& fabric) {
+    return predict(all_flows(strategy), fabric);
+}
+
 StrategyPrediction predict_strategy(const StrategyFlows& strategy, const Fabric& fabric,
                                     Order order) {
     StrategyPrediction out;
     out.name = strategy.name;
-    std::vector<Flow> all;
+    const std::vector<Flow> all = all_flows(strategy);
     std::string names;
-    for (const Step& step : strategy.steps) {
-        all.insert(all.end(), step.flows.begin(), step.flows.end());
-        names += (names.empty() ? "" : " + ") + step.name;
-    }
+    for (const Step& step : strategy.steps) names += (names.empty() ? "" : " + ") + step.name;
     for (const Flow& flow : all)
         if (flow.src != flow.dst) out.bytes += flow.bytes;
     out.bound = predict(all, fabric);

@@ -56,6 +56,8 @@ struct StrategyPrediction {
     double most_writers = 0;
 };
 
+/// A lower bound for all steps together, without simulating any.
+[[nodiscard]] Prediction bound_of(const StrategyFlows& strategy, const Fabric& fabric);
 [[nodiscard]] StrategyPrediction predict_strategy(const StrategyFlows& strategy,
                                                   const Fabric& fabric, Order order);
 
