@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import subprocess
+import tempfile
 import unittest
 from dataclasses import dataclass
 
@@ -23,6 +24,20 @@ def launcher_is_open_mpi():
         return False
     version = subprocess.run([MPIEXEC[0], "--version"], capture_output=True, text=True, timeout=60)
     return "Open MPI" in version.stdout + version.stderr
+
+
+class InFolder(unittest.TestCase):
+    """Launches pushes, and keeps what they write in a folder of the test's own."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def launch(self, trainers, rollouts, *arguments):
+        return mpirun(trainers + rollouts, "push", *arguments, "--timeout", "30s")
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """Pushes under mpirun, every byte compared by the receivers, and what their files then say."""
 import os
-import tempfile
 import unittest
 
 import launch
@@ -20,20 +19,10 @@ SHORT = ["--iterations", "2", "--warmup", "1", "--verify", "full"]
 
 
 @launch.needs_mpi
-class Push(unittest.TestCase):
+class Push(launch.InFolder):
     """tests/lab runs the same over other transports, on other hosts."""
     transports = ("shm", "mpi")
     scenarios = SCENARIOS
-
-    def launch(self, trainers, rollouts, *arguments):
-        return launch.mpirun(trainers + rollouts, "push", *arguments, "--timeout", "30s")
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
 
     def push(self, trainers, rollouts, *arguments, transport, output):
         result = self.launch(trainers, rollouts, *arguments, *SHORT, "--transport", transport,

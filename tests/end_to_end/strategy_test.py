@@ -4,7 +4,6 @@ the direct push, and no more bytes from anyone than the strategy's own rule says
 WEIGHTLIFT_TEST_ALL=1: each over all transports, not over one in turn."""
 import itertools
 import os
-import tempfile
 import unittest
 
 import launch
@@ -26,23 +25,13 @@ ALL = os.environ.get("WEIGHTLIFT_TEST_ALL") == "1"
 
 @launch.needs_mpi
 @unittest.skipUnless(h5py, "this python3 has no h5py")
-class Strategies(unittest.TestCase):
+class Strategies(launch.InFolder):
     transports = TRANSPORTS
     scenarios = SCENARIOS
     strategies = STEPPED
     turns = None if ALL else itertools.cycle(TRANSPORTS)
     # Small enough for several buckets, and for what cannot be split.
     flags = ("--staging-limit", "1MiB")
-
-    def launch(self, trainers, rollouts, *arguments):
-        return launch.mpirun(trainers + rollouts, "push", *arguments, "--timeout", "30s")
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
 
     def push(self, trainers, rollouts, *arguments, output):
         """The results file's case, its traffic by pair, and its fingerprints."""

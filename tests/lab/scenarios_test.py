@@ -19,22 +19,36 @@ assert len(FEW) == 1
 ALL = os.environ.get("WEIGHTLIFT_LAB_ALL") == "1"
 
 
-class OverVerbs(push_test.Push):
+class OverVerbs:
     transports = (lab.TRANSPORT,)
-    flags = ()
+    devices = ("--nic", "rxe0")
 
     def launch(self, trainers, rollouts, *arguments):
-        return launch.mpirun(trainers + rollouts, "push", *arguments, "--timeout", "60s", *self.flags,
+        return launch.mpirun(trainers + rollouts, "push", *arguments, "--timeout", "60s", *self.devices,
                              deadline=lab.SLOW)
 
 
-class OneDevice(OverVerbs):
+class OnTwoHosts:
+    """Two virtual machines: what a rank knows of its host, its devices and its memory is its own."""
+
+    def setUp(self):
+        # A folder that both machines see.
+        self.folder = tempfile.TemporaryDirectory(dir="/run/softroce")
+        self.addCleanup(self.folder.cleanup)
+
+    def launch(self, trainers, rollouts, *arguments):
+        arguments = [*arguments, "--timeout", "60s", *self.devices]
+        hosts = {"trainer": f"node0:{trainers}", "rollout": f"node1:{rollouts}"}
+        return lab.run(lab.groups({"trainer": (trainers, arguments), "rollout": (rollouts, arguments)},
+                                  launcher_flags={role: ("--host", hosts[role]) for role in hosts}))
+
+
+class OneDevice(OverVerbs, push_test.Push):
     # Each takes ten seconds there, most of it in MPI_Init.
     scenarios = SCENARIOS if ALL else SCENARIOS[::2]
-    flags = ("--nic", "rxe0")
 
 
-class Few(OverVerbs):
+class Few(OverVerbs, push_test.Push):
     """Where the connections differ and nothing else does."""
     scenarios = SCENARIOS if ALL else FEW
     test_tiny_deepseek_reaches_16_rollouts_from_8_trainers = None
@@ -42,17 +56,17 @@ class Few(OverVerbs):
 
 
 class Striped(Few):
-    flags = ("--nic", "rxe0,rxe1")
+    devices = ("--nic", "rxe0,rxe1")
 
 
 class ShortQueues(Few):
-    flags = ("--nic", "rxe0", "--qps", "3", "--chunk", "4KiB", "--depth", "8")
+    devices = ("--nic", "rxe0", "--qps", "3", "--chunk", "4KiB", "--depth", "8")
 
 
 class Ipv6(Few):
     def setUp(self):
         super().setUp()
-        self.flags = ("--nic", "rxe0", "--gid-index", lab.gid_index("rxe0", "ipv6"))
+        self.devices = ("--nic", "rxe0", "--gid-index", lab.gid_index("rxe0", "ipv6"))
 
 
 class Ends(Few):
@@ -83,22 +97,11 @@ class EndsStriped(Ends):
     crossed = ("roce0", "roce1")
 
 
-class TwoHosts(Few):
-    """Two virtual machines: what a rank knows of its host, its devices and its memory is its own."""
-    nics = "rxe0"
-
-    def setUp(self):
-        # A folder that both machines see.
-        self.folder = tempfile.TemporaryDirectory(dir="/run/softroce")
-        self.addCleanup(self.folder.cleanup)
-
+class TwoHosts(OnTwoHosts, Few):
     def check(self, shown, summary, plan, tensors):
         # `plan` knows no rails; the same bytes may come from other holders.
         case, = summary["cases"]
         super().check(shown, summary, {**plan, "digest": case["plan_digest"]}, tensors)
-
-    def launch(self, trainers, rollouts, *arguments):
-        return launch_on_two_hosts(trainers, rollouts, [*arguments, "--timeout", "60s", "--nic", self.nics])
 
 
 # Engines whose ranks pass on to each other what only one of them was sent, and stages.
@@ -107,45 +110,28 @@ RELAYED = [scenario for scenario in SCENARIOS if scenario.name in
 assert len(RELAYED) == 2
 
 
-class OneDeviceStrategies(strategy_test.Strategies):
+class OneDeviceStrategies(OverVerbs, strategy_test.Strategies):
     """Every rank may write to every other, and to itself."""
-    transports, turns = (lab.TRANSPORT,), None
+    turns = None
     scenarios = SCENARIOS if ALL else RELAYED[-1:]
     # Not of the transport; and 17 ranks take long.
     test_staging_is_announced_and_has_to_do = None
     if not ALL:
         test_egress_of_a_relay_is_one_engine_s_whatever_their_number = None
 
-    def launch(self, trainers, rollouts, *arguments):
-        return launch.mpirun(trainers + rollouts, "push", *arguments, "--timeout", "60s", "--nic", "rxe0",
-                             deadline=lab.SLOW)
 
-
-class TwoHostsStrategies(OneDeviceStrategies):
+class TwoHostsStrategies(OnTwoHosts, OneDeviceStrategies):
     """What comes to one rank over the link goes on to others through memory: two transports in one push."""
     transports = ("auto",)
     scenarios = RELAYED if ALL else RELAYED[-1:]
     strategies = strategy_test.STEPPED if ALL else ("relay",)
     test_egress_of_a_relay_is_one_engine_s_whatever_their_number = None
 
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(dir="/run/softroce")
-        self.addCleanup(self.folder.cleanup)
-
-    def launch(self, trainers, rollouts, *arguments):
-        return launch_on_two_hosts(trainers, rollouts, [*arguments, "--timeout", "60s", "--nic", "rxe0"])
-
-
-def launch_on_two_hosts(trainers, rollouts, arguments):
-    hosts = {"trainer": f"node0:{trainers}", "rollout": f"node1:{rollouts}"}
-    return lab.run(lab.groups({"trainer": (trainers, arguments), "rollout": (rollouts, arguments)},
-                              launcher_flags={role: ("--host", hosts[role]) for role in hosts}))
-
 
 class TwoHostsStriped(TwoHosts):
     # Each machine has one processor: what is like one device there is not done again.
     scenarios = FEW
-    nics = "rxe0,rxe1"
+    devices = ("--nic", "rxe0,rxe1")
     test_layout_files_of_a_made_up_architecture_are_enough = None
 
 
