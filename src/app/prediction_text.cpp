@@ -137,6 +137,9 @@ int trainer_stages(const SceneOptions& options) {
 
 std::string choice_text(std::span<const sim::StrategyPrediction> sorted) {
     const auto& best = sorted[0];
+    if (sorted.size() == 1)
+        return fmt::format("{}, the only one: {} by the simulator", best.name,
+                           milliseconds(best.seconds));
     return fmt::format("{}, the fastest of these by the simulator: {}, {:.2f} of {}'s time",
                        best.name, milliseconds(best.seconds), best.seconds / sorted[1].seconds,
                        sorted[1].name);

@@ -44,7 +44,7 @@ inline constexpr std::array kStrategies{plan::Strategy::Direct, plan::Strategy::
 /// Pipeline stages of the trainer as far as its layout's text says; else 1.
 [[nodiscard]] int trainer_stages(const SceneOptions& options);
 
-/// Which is the best of several, the fastest first, and by how much.
+/// Which is the best of at least one, the fastest first, and by how much.
 [[nodiscard]] std::string choice_text(std::span<const sim::StrategyPrediction> sorted);
 /// A row a strategy, the fastest first, with what bounds each, and what `auto` would choose.
 [[nodiscard]] std::string ranking_text(std::vector<sim::StrategyPrediction> strategies,

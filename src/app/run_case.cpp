@@ -11,6 +11,7 @@
 #include "weightlift/base/hash.hpp"
 #include "weightlift/plan/planner.hpp"
 #include "weightlift/plan/statistics.hpp"
+#include "weightlift/plan/steps.hpp"
 #include "weightlift/sim/strategies.hpp"
 
 #include "cluster_file.hpp"
@@ -33,11 +34,12 @@ public:
              const session::Roles& roles)
         : cluster_(load_cluster(a.cluster)),
           // The plan that is pushed.
-          planner_(scene.model, scene.trainer, scene.rollout,
-                   session::plan_options(topology, roles, a.push.minimum_slice)),
+          where_(session::plan_options(topology, roles, a.push.minimum_slice)),
+          planner_(scene.model, scene.trainer, scene.rollout, where_),
           statistics_(plan::gather_statistics(planner_)),
           fabric_(cluster_, planner_.trainers(), planner_.world_size()),
-          stages_(a.push.trainer_stages) {}
+          stages_(a.push.trainer_stages),
+          staging_limit_(a.push.staging_limit) {}
 
     void set_floor(record::CaseInfo& info, plan::Strategy strategy) const {
         // How many messages the bytes go in is the transport's choice, which may pack rows.
@@ -55,22 +57,41 @@ public:
             info.line_rate = static_cast<std::uint64_t>(cluster_.nvlink_rate);
     }
 
-    /// The fastest, and a sentence that says why.
+    /// The fastest of those that the staging limit leaves room for, and a sentence that says why.
     [[nodiscard]] std::pair<plan::Strategy, std::string> choose() const {
         auto all = predict_strategies(planner_, statistics_, fabric_, stages_, {kOrder});
         std::stable_sort(all.begin(), all.end(),
                          [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-        return {parse_strategy(all.front().name), choice_text(all)};
+        std::string left_out;
+        std::erase_if(all, [&](const auto& one) {
+            const std::string why = why_not(parse_strategy(one.name));
+            if (!why.empty()) left_out += fmt::format("; without {} ({})", one.name, why);
+            return !why.empty();
+        });
+        return {parse_strategy(all.front().name), choice_text(all) + left_out};
     }
 
 private:
     static constexpr sim::Order kOrder = sim::Order::Rotated;
 
+    /// `direct` needs no staging.
+    [[nodiscard]] std::string why_not(plan::Strategy strategy) const try {
+        if (strategy != plan::Strategy::Direct)
+            plan::StepPlanner(
+                planner_, strategy,
+                {.staging_limit = staging_limit_, .node = where_.node, .stages = stages_});
+        return {};
+    } catch (const ConfigError& error) {
+        return error.what();
+    }
+
     sim::Cluster cluster_;
+    plan::PlanOptions where_;
     plan::Planner planner_;
     plan::PlanStatistics statistics_;
     sim::Fabric fabric_;
     int stages_;
+    Bytes staging_limit_;
 };
 
 session::Roles make_roles(const PushArguments& a, const Scene& scene,

@@ -102,6 +102,12 @@ class Strategies(launch.InFolder):
         result = self.launch(2, 2, *scene, "--staging-limit", "1KiB", "--output", self.path("b.h5"))
         self.assertEqual(result.code, 2, result)
         self.assertIn("staging limit 1024: half of it must hold rollout parameter ", result.err)
+        # Who leaves the choice open gets what fits, whatever the simulator makes of the others.
+        scene[-1] = "auto"
+        result = self.launch(2, 2, *scene, "--cluster", "h100-ib400", "--staging-limit", "1KiB",
+                             "--output", self.path("c.h5"))
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("; without replica (staging limit 1024: ", result.err)
 
 
 if __name__ == "__main__":
