@@ -17,15 +17,23 @@ push() { # NAME TRAINERS ROLLOUTS FLAG…
         failed+=("$name-$launch")
 }
 failed=()
+"$build/tests/bench/cuda_memory_bench" --benchmark_filter=peer_copies \
+    --benchmark_out="$out/peer-copies.json" --benchmark_out_format=json
 for ((launch = 1; launch <= launches; ++launch)); do
     "$build/tests/bench/cuda_memory_bench" --benchmark_filter=peer_copy \
         --benchmark_out="$out/peer-copy-$launch.json" --benchmark_out_format=json
     push v2lite 1 1 --model deepseek-v2-lite --trainer tp=1 --rollout tp=1 --transport cuda_ipc
     push v2lite-nccl 1 1 --model deepseek-v2-lite --trainer tp=1 --rollout tp=1 --transport nccl
+    push v2lite-staged 1 1 --model deepseek-v2-lite --layers 8 --trainer tp=1 --rollout tp=1 --transport staged
     push qwen3-4-2 4 2 --model qwen3-8b --trainer tp=4 --rollout tp=2 --transport cuda_ipc
     push qwen3-2-4 2 4 --model qwen3-8b --trainer tp=2 --rollout tp=4 --transport cuda_ipc
     push moonlight 8 8 --model moonlight-16b-a3b --trainer tp=2,ep=8,etp=1,dp=4 \
         --rollout tp=8,ep=8 --transport cuda_ipc
 done
-push v2lite-staged 1 1 --model deepseek-v2-lite --layers 8 --trainer tp=1 --rollout tp=1 --transport staged
+# The link carries one engine's bytes or both's, the rest moves within GPU 1.
+launch=1
+for strategy in direct replica broadcast relay; do
+    push "two-engines-$strategy" 2 4 --model qwen3-4b --trainer tp=2 --rollout tp=2,engines=2 \
+        --transport cuda_ipc --strategy "$strategy"
+done
 [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}" >&2 && exit 1; }

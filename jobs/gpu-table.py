@@ -12,6 +12,7 @@ import h5py
 ROWS = [("v2lite", "DeepSeek-V2-Lite, 1 → 1"), ("qwen3-4-2", "Qwen3-8B, tp=4 → tp=2"),
         ("qwen3-2-4", "Qwen3-8B, tp=2 → tp=4"), ("moonlight", "Moonlight, 8 ranks → 8 ranks"),
         ("v2lite-nccl", "DeepSeek-V2-Lite, 1 → 1"), ("v2lite-staged", "its first 8 layers, 1 → 1")]
+STRATEGIES = ("direct", "replica", "broadcast", "relay")
 
 
 def block_rate(folder):
@@ -23,7 +24,7 @@ def block_rate(folder):
 
 
 def launches(folder, name):
-    """Milliseconds, bytes and transport of each."""
+    """Of each: milliseconds, bytes moved, transport and bytes that the rollouts want."""
     for path in sorted(glob.glob(os.path.join(folder, f"{name}-[0-9].h5"))):
         with h5py.File(path) as file:
             samples = file["samples/0"]
@@ -32,7 +33,7 @@ def launches(folder, name):
                      zip(samples["time_ns"], samples["valid"], samples["warmup"])
                      if valid == 1 and not warmup]
             yield (statistics.median(times) / 1e6, int(case["wire_bytes"]),
-                   case["transport"].decode())
+                   case["transport"].decode(), int(case["bytes"]))
 
 
 def main():
@@ -47,6 +48,11 @@ def main():
         ms = statistics.median(one[0] for one in found)
         rate = found[0][1] / ms / 1e6
         print(f"| {words} | {found[0][2]} | {ms:.1f} | {rate:.1f} | {rate / block:.3f} |")
+    print("\n| Qwen3-4B, tp=2 → 2 engines of tp=2, by | moved, GB | ms | wanted / time, GB/s |")
+    print("|---|---|---|---|")
+    for strategy in STRATEGIES:
+        for ms, moved, _, wanted in launches(folder, f"two-engines-{strategy}"):
+            print(f"| {strategy} | {moved / 1e9:.2f} | {ms:.1f} | {wanted / ms / 1e6:.1f} |")
 
 
 main()

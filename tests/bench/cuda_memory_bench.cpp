@@ -9,8 +9,10 @@
 #include <cuda_runtime_api.h>
 
 #include "weightlift/base/hash.hpp"
+#include "weightlift/cuda/copy.hpp"
 #include "weightlift/cuda/device.hpp"
 #include "weightlift/cuda/error.hpp"
+#include "weightlift/cuda/stream.hpp"
 #include "weightlift/memory/cuda_arena.hpp"
 
 namespace {
@@ -108,12 +110,15 @@ void bench_device_memset(benchmark::State& state) {
 }
 
 /// What a copy engine moves from one GPU to another: the ceiling of a push over NVLink.
+bool has_two_gpus(benchmark::State& state) {
+    const bool has = weightlift::cuda::devices().size() >= 2;
+    if (!has) state.SkipWithError("needs two GPUs");
+    return has;
+}
+
 void bench_peer_copy(benchmark::State& state) {
     constexpr Bytes kBlock = 8'000'000'000;
-    if (weightlift::cuda::devices().size() < 2) {
-        state.SkipWithError("needs two GPUs");
-        return;
-    }
+    if (!has_two_gpus(state)) return;
     const auto src = make_cuda_arena(kBlock, {.device = 0});
     const auto dst = make_cuda_arena(kBlock, {.device = 1});
     const auto copy = [&] {
@@ -130,6 +135,59 @@ void bench_peer_copy(benchmark::State& state) {
     (void)cudaDeviceDisablePeerAccess(1);
 }
 
+/// The same bytes in many strided copies of range(0) bytes, rows of 4 KiB, one by one on four
+/// streams, or (range(1)) as a graph of the same copies that is launched again and again.
+void bench_peer_copies(benchmark::State& state) {
+    constexpr std::size_t kStreams = 4;
+    constexpr Bytes kRow = 4 * KiB;
+    if (!has_two_gpus(state)) return;
+    const auto bytes = static_cast<Bytes>(state.range(0));
+    const auto src = make_cuda_arena(2 * kBytes, {.device = 0});
+    const auto dst = make_cuda_arena(kBytes, {.device = 1});
+    weightlift::cuda::check(cudaDeviceEnablePeerAccess(1, 0), "cudaDeviceEnablePeerAccess");
+    const std::vector<weightlift::cuda::Stream> streams(kStreams);
+    const std::vector<weightlift::cuda::Event> events(kStreams);
+    const auto post = [&] {
+        events[0].record(streams[0]);
+        for (std::size_t i = 1; i < kStreams; ++i) streams[i].wait(events[0]);
+        for (Bytes at = 0, i = 0; at < kBytes; at += bytes, ++i)
+            weightlift::cuda::copy_rows(streams[i % kStreams], dst->data() + at, kRow,
+                                        src->data() + 2 * at, 2 * kRow, bytes / kRow, kRow);
+        for (std::size_t i = 1; i < kStreams; ++i) {
+            events[i].record(streams[i]);
+            streams[0].wait(events[i]);
+        }
+    };
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t again = nullptr;
+    if (state.range(1) != 0) {
+        weightlift::cuda::check(
+            cudaStreamBeginCapture(streams[0].get(), cudaStreamCaptureModeThreadLocal),
+            "cudaStreamBeginCapture");
+        post();
+        weightlift::cuda::check(cudaStreamEndCapture(streams[0].get(), &graph),
+                                "cudaStreamEndCapture");
+        weightlift::cuda::check(cudaGraphInstantiate(&again, graph, 0), "cudaGraphInstantiate");
+    }
+    const auto push = [&] {
+        if (again == nullptr)
+            post();
+        else
+            weightlift::cuda::check(cudaGraphLaunch(again, streams[0].get()), "cudaGraphLaunch");
+        streams[0].synchronize();
+    };
+    push();
+    for (auto _ : state) push();
+    state.counters["GB/s"] = benchmark::Counter(
+        static_cast<double>(kBytes) * 1e-9 * static_cast<double>(state.iterations()),
+        benchmark::Counter::kIsRate);
+    if (again != nullptr) {
+        (void)cudaGraphExecDestroy(again);
+        (void)cudaGraphDestroy(graph);
+    }
+    (void)cudaDeviceDisablePeerAccess(1);
+}
+
 void cases(benchmark::internal::Benchmark* bench) {
     for (const DType dtype : {DType::BF16, DType::F32, DType::F8E4M3})
         for (const int shape : {0, 1}) bench->Args({static_cast<int>(dtype), shape});
@@ -138,6 +196,12 @@ void cases(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK(bench_device_memcpy)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_peer_copy)->Iterations(20)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(bench_peer_copies)
+    ->ArgNames({"bytes", "graph"})
+    ->ArgsProduct({{64 * KiB, MiB, 16 * MiB, 256 * MiB}, {0, 1}})
+    ->Iterations(20)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_device_memset)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_fill)->Apply(cases);
 BENCHMARK(bench_poison)->Apply(cases);
