@@ -41,7 +41,7 @@ void check(cublasStatus_t status) {
 
 /// bfloat16 of values as of weights.
 memory::Block weights(std::uint64_t rows, std::uint64_t columns) {
-    return {0, rows, {{0, rows}, {0, columns}}, DType::BF16, hash_name("weights")};
+    return {0, 2 * columns, {{0, rows}, {0, columns}}, DType::BF16, hash_name("weights")};
 }
 
 Load product(int gpu, bool is_zeros) {
