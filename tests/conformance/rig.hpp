@@ -73,6 +73,14 @@ inline memory::CudaOptions tested_gpu(int rank) {
                                                  : memory::DeviceMemory::Malloc};
 }
 
+/// WEIGHTLIFT_TEST_STAGING: shared (where it is not set), apart, or mixed: the staging of every
+/// second rank apart. As between hosts, what is apart is reached by messages.
+inline bool shares_staging(int rank) {
+    const char* const asked = std::getenv("WEIGHTLIFT_TEST_STAGING");
+    const std::string how = asked == nullptr ? "shared" : asked;
+    return how == "shared" || (how == "mixed" && rank % 2 == 0);
+}
+
 inline std::unique_ptr<memory::Arena> make_tested_arena(Bytes bytes, int rank) {
     const auto kind =
         tested_memory() == "host" ? memory::MemoryKind::Host : memory::MemoryKind::Cuda;
@@ -108,6 +116,7 @@ public:
                                .label = [](int r) { return "rank " + std::to_string(r); },
                                .slice = scenario_.slice,
                                .max_message = scenario_.max_message,
+                               .shares_staging = shares_staging(world_.rank()),
                                .cuda = tested_gpu(world_.rank())});
         const RegionKey mine = transport_->register_memory(*arena_);
         for (const RegionKey& key : world_.gather(mine, soon(), "keys")) keys_.push_back(key);

@@ -5,11 +5,11 @@
 #include "../strided.hpp"
 
 namespace weightlift::transport::staged {
-Mover::Mover(const memory::Arena& arena, int device, memory::Arena& staging)
-    : arena_(arena.data()) {
+
+Mover::Mover(const memory::Arena& arena, int device) : arena_(arena.data()) {
     if (arena.kind() != memory::MemoryKind::Cuda) return;
     const cuda::DeviceGuard guard(device);
-    engine_.emplace(device, staging);
+    engine_.emplace(Engine{.device = device});
 }
 
 Ticket Mover::make_ticket() const {
