@@ -21,6 +21,7 @@
 #include "weightlift/mpi/communicator.hpp"
 #include "weightlift/transport/registry.hpp"
 
+#include "staging.hpp"
 #include "support/arena_bytes.hpp"
 
 namespace weightlift::transport {
@@ -71,14 +72,6 @@ inline memory::CudaOptions tested_gpu(int rank) {
     return {cuda::choose_device(rank, gpus), tested_memory() == "cuda-vmm"
                                                  ? memory::DeviceMemory::Vmm
                                                  : memory::DeviceMemory::Malloc};
-}
-
-/// WEIGHTLIFT_TEST_STAGING: shared (where it is not set), apart, or mixed: the staging of every
-/// second rank apart. As between hosts, what is apart is reached by messages.
-inline bool shares_staging(int rank) {
-    const char* const asked = std::getenv("WEIGHTLIFT_TEST_STAGING");
-    const std::string how = asked == nullptr ? "shared" : asked;
-    return how == "shared" || (how == "mixed" && rank % 2 == 0);
 }
 
 inline std::unique_ptr<memory::Arena> make_tested_arena(Bytes bytes, int rank) {

@@ -52,13 +52,18 @@ Bytes Receiver::receive(Source& source, Bytes budget) {
         mover_.scatter({source.plan.parts.data() + message.first, message.count}, payload,
                        slot.ticket);
         moved += message.bytes;
+        settle(source);  // at once: its source fills the slot while the next one is emptied
     }
+    settle(source);
+    return moved;
+}
+
+void Receiver::settle(Source& source) {
     while (source.placed < source.taken &&
            Mover::is_done(source.slots[source.placed % kInSlots].ticket))
         source.signals = source.plan.messages[source.placed++].signals;
     if (!source.plan.is_shared) post_receives(source);
     answer(source);
-    return moved;
 }
 
 bool Receiver::has_next(Source& source) {
@@ -78,11 +83,11 @@ bool Receiver::has_next(Source& source) {
 void Receiver::look_at_ring(Source& source) {
     const Progress told = source.ring.filled();
     if (told.epoch == former_ && told.epoch != epoch_) return;
-    const std::string peer = context_.label(source.plan.rank);
+    const auto peer = [&] { return context_.label(source.plan.rank); };
     if (told.epoch != epoch_) {
         refuse(source);
-        fail(
-            fmt::format("{} has notified epoch {}, but {} is under way", peer, told.epoch, epoch_));
+        fail(fmt::format("{} has notified epoch {}, but {} is under way", peer(), told.epoch,
+                         epoch_));
     }
     const std::size_t most = std::min(source.placed + kInSlots, source.plan.messages.size());
     if (told.messages < source.filled || told.messages > most) {
@@ -90,7 +95,7 @@ void Receiver::look_at_ring(Source& source) {
         fail(
             fmt::format("{} has filled {} slots in the push of epoch {}, but had {} and may fill "
                         "{}",
-                        peer, told.messages, epoch_, source.filled, most));
+                        peer(), told.messages, epoch_, source.filled, most));
     }
     source.filled = told.messages;
 }
@@ -100,17 +105,18 @@ void Receiver::check(Source& source, const Slot& slot, const MPI_Status& status)
     const auto& header = *reinterpret_cast<const Header*>(slot.at);
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
-    const std::string peer = context_.label(source.plan.rank);
+    const auto peer = [&] { return context_.label(source.plan.rank); };
     const bool is_of_push = static_cast<Bytes>(bytes) >= sizeof(Header) && header.epoch == epoch_;
     const bool is_right = is_of_push && header.index == message.index &&
                           static_cast<Bytes>(bytes) == sizeof(Header) + message.bytes;
     if (!is_right) refuse(source);
     if (!is_of_push)
-        fail(fmt::format("{} has notified epoch {}, but {} is under way", peer, header.epoch,
+        fail(fmt::format("{} has notified epoch {}, but {} is under way", peer(), header.epoch,
                          epoch_));
     if (!is_right)
         fail(fmt::format("{} has sent {} bytes as message {} of its push, instead of {} as {}",
-                         peer, bytes, header.index, sizeof(Header) + message.bytes, message.index));
+                         peer(), bytes, header.index, sizeof(Header) + message.bytes,
+                         message.index));
 }
 
 void Receiver::post_receives(Source& source) {

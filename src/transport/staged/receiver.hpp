@@ -64,6 +64,8 @@ private:
     };
 
     [[nodiscard]] Bytes receive(Source& source, Bytes budget);
+    /// What is placed by now is answered for, and its slots are free.
+    void settle(Source& source);
     /// Whether the next message is in its slot, and is the one expected.
     [[nodiscard]] bool has_next(Source& source);
     void look_at_ring(Source& source);

@@ -58,13 +58,8 @@ Bytes Sender::send(Bytes budget, Receiver& here) {
                                epoch_))
                 slot.is_taken = false;
         }
-    const Bytes moved = gather(budget);
-    hand_over(here);
-    return moved;
-}
-
-Bytes Sender::gather(Bytes budget) {
     Bytes moved = 0;
+    hand_over(here);
     // Slots are taken in turn, so that messages leave in the order in which they are moved.
     while (moved_ < cut_.messages.size() && cut_.messages[moved_].needs <= allowed_ &&
            moved < budget) {
@@ -85,6 +80,7 @@ Bytes Sender::gather(Bytes budget) {
         slot.is_taken = true;
         slot.message = moved_++;
         moved += message.bytes;
+        hand_over(here);  // at once: its destination works while the next one is gathered
     }
     return moved;
 }
@@ -113,17 +109,17 @@ void Sender::look() {
     for (Target& target : targets_) {
         if (target.is_own || target.is_done() || !hear(target)) continue;
         const Answer& said = target.said;
-        const std::string peer = context_.label(target.rank);
+        const auto peer = [&] { return context_.label(target.rank); };
         if (said.epoch == kRefused)
-            fail(fmt::format("{} refuses the push of epoch {}", peer, epoch_));
+            fail(fmt::format("{} refuses the push of epoch {}", peer(), epoch_));
         if (said.epoch != epoch_)
-            fail(
-                fmt::format("{} confirms epoch {}, but {} is under way", peer, said.epoch, epoch_));
+            fail(fmt::format("{} confirms epoch {}, but {} is under way", peer(), said.epoch,
+                             epoch_));
         const bool is_last = said.messages == target.signals.size();
         if (said.messages <= target.last.messages || said.messages > target.signals.size() ||
             said.segments < target.last.segments || said.segments > target.segments ||
             (is_last && said.segments < target.segments))
-            fail(fmt::format("{} confirms {} messages and {} segments of {} and {}", peer,
+            fail(fmt::format("{} confirms {} messages and {} segments of {} and {}", peer(),
                              said.messages, said.segments, target.signals.size(), target.segments));
         take(target, said);
         if (!target.ring && !is_last) listen_to(target);

@@ -54,7 +54,7 @@ private:
         [[nodiscard]] bool is_done() const { return last.messages == signals.size(); }
     };
 
-    [[nodiscard]] Bytes gather(Bytes budget);
+    /// What has left the arena, in order.
     void hand_over(Receiver& here);
     /// What a destination says through the ring, as it would by message; nothing new: nothing.
     [[nodiscard]] bool hear(Target& target);

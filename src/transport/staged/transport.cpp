@@ -40,6 +40,15 @@ public:
         arena_ = &arena;
         return pack_key(Key{.rank = context_.world->rank(), .bytes = arena.bytes()});
     }
+    [[nodiscard]] Attachment attachment() const override {
+        Attachment attached;
+        if (reached_.shared > 0 || !reached_.why_not.empty())
+            attached.staging = fmt::format("{} of {} destinations reached through shared staging",
+                                           reached_.shared, reached_.others);
+        if (!reached_.why_not.empty())
+            attached.staging += fmt::format(", others by messages ({})", reached_.why_not);
+        return attached;
+    }
     void connect(const LinkTable&) override { WEIGHTLIFT_ENSURES(arena_ != nullptr); }
 
     [[nodiscard]] std::unique_ptr<Push> prepare(BoundPlan plan) override {
@@ -83,7 +92,7 @@ private:
     /// message, which fits into a slot at both ends.
     [[nodiscard]] std::vector<Bytes> meet(const BoundPlan& plan, const Staging& staging,
                                           Bytes payload,
-                                          std::vector<std::unique_ptr<PeerRing>>& rings) const {
+                                          std::vector<std::unique_ptr<PeerRing>>& rings) {
         const ProcessId owner = own_process();
         const Bytes slot = slot_bytes(payload);
         std::map<int, mpi::Bytestring> told;
@@ -100,6 +109,7 @@ private:
         const mpi::Deadline deadline(context_.timeout);
         const auto offers =
             context_.world->exchange(told, destinations, kSlotTag, deadline, "exchange of staging");
+        reached_ = {};
         std::vector<Bytes> most;
         for (const int rank : destinations) {
             mpi::Reader in(offers.at(rank), "place of staging");
@@ -124,12 +134,19 @@ private:
     }
 
     /// Nothing where this rank cannot have it: then the pair meets by messages.
-    [[nodiscard]] std::unique_ptr<PeerRing> try_ring(const RingPlace& place, int rank) const {
-        if (!context_.shares_staging || rank == context_.world->rank()) return nullptr;
+    [[nodiscard]] std::unique_ptr<PeerRing> try_ring(const RingPlace& place, int rank) {
+        if (rank == context_.world->rank()) return nullptr;
+        ++reached_.others;
+        const std::string peer = context_.label(rank);
         try {
-            return std::make_unique<PeerRing>(place, rank, context_.label(rank), *arena_,
-                                              context_.cuda.device);
-        } catch (const Error&) {
+            if (place.owner.rank < 0 || !context_.shares_staging)
+                throw TransportError("staged: the staging of " + peer + " is kept apart");
+            auto ring =
+                std::make_unique<PeerRing>(place, rank, peer, *arena_, context_.cuda.device);
+            ++reached_.shared;
+            return ring;
+        } catch (const Error& error) {
+            reached_.why_not = error.what();
             return nullptr;
         }
     }
@@ -195,6 +212,12 @@ private:
 
     Context context_;
     memory::Arena* arena_ = nullptr;
+    /// By the push that was prepared last.
+    struct Reached {
+        std::size_t shared = 0, others = 0;  ///< destinations; all but this rank itself
+        std::string why_not{};               ///< of one that is not shared
+    };
+    Reached reached_;
 };
 
 }  // namespace
