@@ -152,7 +152,7 @@ TEST(Staging, is_shared_by_ranks_of_one_host_unless_one_of_them_keeps_it_apart) 
         expected = shares_staging(0) && shares_staging(last)
                        ? "1 of 1 destinations reached through shared staging"
                        : "0 of 1 destinations reached through shared staging, others by messages "
-                         "(staged: the staging of rank " +
+                         "(the staging of rank " +
                              std::to_string(last) + " is kept apart)";
     EXPECT_EQ(rig.transport().attachment().staging, expected);
     rig.push_and_check(*push, 1);

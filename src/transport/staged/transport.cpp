@@ -139,14 +139,17 @@ private:
         ++reached_.others;
         const std::string peer = context_.label(rank);
         try {
-            if (place.owner.rank < 0 || !context_.shares_staging)
-                throw TransportError("staged: the staging of " + peer + " is kept apart");
+            const ProcessId own = own_process();
+            if (place.owner.rank < 0 || own.rank < 0)
+                throw TransportError("the staging of " + peer + " is kept apart");
+            if (place.owner.boot_id != own.boot_id)
+                throw TransportError(peer + " is on another host");
             auto ring =
                 std::make_unique<PeerRing>(place, rank, peer, *arena_, context_.cuda.device);
             ++reached_.shared;
             return ring;
         } catch (const Error& error) {
-            reached_.why_not = error.what();
+            if (reached_.why_not.empty()) reached_.why_not = error.what();
             return nullptr;
         }
     }
@@ -215,7 +218,7 @@ private:
     /// By the push that was prepared last.
     struct Reached {
         std::size_t shared = 0, others = 0;  ///< destinations; all but this rank itself
-        std::string why_not{};               ///< of one that is not shared
+        std::string why_not{};               ///< of the first that is not shared
     };
     Reached reached_;
 };
