@@ -82,7 +82,7 @@ bool Receiver::has_next(Source& source) {
 
 void Receiver::look_at_ring(Source& source) {
     const Progress told = source.ring.filled();
-    if (told.epoch == former_ && told.epoch != epoch_) return;
+    if (told.epoch == former_) return;  // nothing of this push yet
     const auto peer = [&] { return context_.label(source.plan.rank); };
     if (told.epoch != epoch_) {
         refuse(source);
