@@ -31,7 +31,7 @@ mpi::Bytestring attachments(const std::vector<Lane>& lanes, const std::string& p
     out.put(static_cast<std::uint32_t>(lanes.size()));
     for (const Lane& lane : lanes) {
         const transport::Attachment a = lane.transport->attachment();
-        for (const std::string& text : {a.nic, a.registration, a.rows}) out.put(text);
+        for (const std::string& text : {a.nic, a.registration, a.rows, a.staging}) out.put(text);
         out.put(a.gid_index);
         out.put(a.mtu);
     }
@@ -50,10 +50,11 @@ void read_attachments(std::span<const std::byte> bytes, record::RankInfo& rank,
     if (!passed_over.empty()) events.push_back({"", "fallback", passed_over, rank.rank});
     for (std::uint32_t l = 0; l < lanes; ++l) {
         transport::Attachment a;
-        for (std::string* text : {&a.nic, &a.registration, &a.rows}) in.get(*text);
+        for (std::string* text : {&a.nic, &a.registration, &a.rows, &a.staging}) in.get(*text);
         in.get(a.gid_index);
         in.get(a.mtu);
         if (!a.rows.empty()) events.push_back({"", "rows", a.rows, rank.rank});
+        if (!a.staging.empty()) events.push_back({"", "staging", a.staging, rank.rank});
         if (a.nic.empty()) continue;
         rank.nic = a.nic;
         rank.registration = a.registration;

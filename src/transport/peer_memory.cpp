@@ -82,9 +82,11 @@ Descriptor borrow(const ProcessId& owner, const FileId& file, const std::string&
     return opened;
 }
 
-Mapping::Mapping(const Descriptor& file, Bytes bytes, const std::string& what) : bytes_(bytes) {
+Mapping::Mapping(const Descriptor& file, Bytes bytes, const std::string& what, Bytes offset)
+    : bytes_(bytes) {
     if (bytes == 0) return;
-    void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
+                            narrow<off_t>(offset, "offset of a mapping"));
     if (at == MAP_FAILED) throw system_error(what);
     data_ = static_cast<std::byte*>(at);
 }

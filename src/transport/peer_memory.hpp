@@ -52,11 +52,11 @@ private:
 [[nodiscard]] Descriptor borrow(const ProcessId& owner, const FileId& file,
                                 const std::string& backend, const std::string& peer);
 
-/// A shared mapping of a descriptor; nothing for 0 bytes.
+/// A shared mapping of a part of a file, from a page's begin; nothing for 0 bytes.
 class Mapping {
 public:
     /// Throws TransportError with `what` and the system's text.
-    Mapping(const Descriptor& file, Bytes bytes, const std::string& what);
+    Mapping(const Descriptor& file, Bytes bytes, const std::string& what, Bytes offset = 0);
     ~Mapping();
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;

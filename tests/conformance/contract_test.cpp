@@ -142,6 +142,22 @@ TEST_P(Contract, keeps_apart_two_pushes_with_other_peers) {
     rig.push_and_check(*two, 2);
 }
 
+TEST(Staging, is_shared_by_ranks_of_one_host_unless_one_of_them_keeps_it_apart) {
+    if (const auto why = cannot_test("staged"); !why.empty()) GTEST_SKIP() << why;
+    const int last = mpi::Communicator::world().size() - 1;
+    Rig rig("staged", one_write());
+    const auto push = rig.transport().prepare(rig.plan());
+    std::string expected;
+    if (rig.writes())
+        expected = shares_staging(0) && shares_staging(last)
+                       ? "1 of 1 destinations reached through shared staging"
+                       : "0 of 1 destinations reached through shared staging, others by messages "
+                         "(the staging of rank " +
+                             std::to_string(last) + " is kept apart)";
+    EXPECT_EQ(rig.transport().attachment().staging, expected);
+    rig.push_and_check(*push, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
                          testing::ValuesIn(transport_names().begin(), transport_names().end()),
                          [](const auto& row) { return std::string(row.param); });

@@ -10,6 +10,8 @@
 #include "weightlift/memory/registry.hpp"
 #include "weightlift/transport/registry.hpp"
 
+#include "staging.hpp"
+
 namespace {
 
 using namespace weightlift;
@@ -30,8 +32,11 @@ void run(mpi::Communicator& world, mpi::Watchdog& watchdog, const std::string& n
             cuda::choose_device(world.rank(), static_cast<int>(cuda::devices().size()));
     const auto arena = memory::make_arena(
         is_host ? memory::MemoryKind::Host : memory::MemoryKind::Cuda, kBytes, options);
-    const auto transport = make_transport(
-        name, {.world = &world, .watchdog = &watchdog, .timeout = timeout, .label = label});
+    const auto transport = make_transport(name, {.world = &world,
+                                                 .watchdog = &watchdog,
+                                                 .timeout = timeout,
+                                                 .label = label,
+                                                 .shares_staging = shares_staging(world.rank())});
     const RegionKey key = transport->register_memory(*arena);
     const bool writes = world.rank() == 0;
     LinkTable links{{}, {}, {{0, 1}}};

@@ -21,6 +21,7 @@
 #include "weightlift/mpi/communicator.hpp"
 #include "weightlift/transport/registry.hpp"
 
+#include "staging.hpp"
 #include "support/arena_bytes.hpp"
 
 namespace weightlift::transport {
@@ -108,6 +109,7 @@ public:
                                .label = [](int r) { return "rank " + std::to_string(r); },
                                .slice = scenario_.slice,
                                .max_message = scenario_.max_message,
+                               .shares_staging = shares_staging(world_.rank()),
                                .cuda = tested_gpu(world_.rank())});
         const RegionKey mine = transport_->register_memory(*arena_);
         for (const RegionKey& key : world_.gather(mine, soon(), "keys")) keys_.push_back(key);

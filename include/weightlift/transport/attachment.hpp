@@ -22,7 +22,8 @@ struct Attachment {
     std::string nic;  ///< names, joined by +
     int gid_index = -1, mtu = 0;
     std::string registration, visibility;
-    std::string rows;  ///< how short rows travel, with the figures that decided it
+    std::string rows;     ///< how short rows travel, with the figures that decided it
+    std::string staging;  ///< how many destinations share theirs with this rank, and why not all do
     std::uint64_t queue_pairs = 0;
     std::vector<NicTraffic> traffic;
 };

@@ -118,6 +118,7 @@ struct Context {
     /// them to meet every border with little memory.
     Bytes slice = 0, max_message = 0;
     int local_rank = 0, local_size = 1;  ///< among the ranks of this node
+    bool shares_staging = true;          ///< `staged`, within a host; tests turn it off
     bool is_written_to = true;           ///< whether any rank writes to this one
     VerbsOptions verbs{};
     memory::CudaOptions cuda{};  ///< of this rank's memory, where it is a GPU's

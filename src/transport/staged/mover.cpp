@@ -5,11 +5,11 @@
 #include "../strided.hpp"
 
 namespace weightlift::transport::staged {
-Mover::Mover(const memory::Arena& arena, int device, memory::Arena& staging)
-    : arena_(arena.data()) {
+
+Mover::Mover(const memory::Arena& arena, int device) : arena_(arena.data()) {
     if (arena.kind() != memory::MemoryKind::Cuda) return;
     const cuda::DeviceGuard guard(device);
-    engine_.emplace(device, staging);
+    engine_.emplace(Engine{.device = device});
 }
 
 Ticket Mover::make_ticket() const {
@@ -24,19 +24,22 @@ Ticket Mover::make_ticket() const {
 template <class EndsOf>
 void Mover::move(cuda::Stream Engine::*stream, std::span<const Part> parts, const Ticket& ticket,
                  EndsOf ends_of) const {
-    if (!engine_) {
+    const auto for_each = [&](auto copy) {
         for (const Part& part : parts) {
             const auto [dst, dst_pitch, src, src_pitch] = ends_of(part);
-            copy_rows(dst, dst_pitch, src, src_pitch, part.rows, part.row_bytes);
+            // Rows that follow each other at both ends are one.
+            const bool is_one = dst_pitch == part.row_bytes && src_pitch == part.row_bytes;
+            copy(dst, dst_pitch, src, src_pitch, is_one ? 1 : part.rows,
+                 is_one ? part.bytes() : part.row_bytes);
         }
+    };
+    if (!engine_) {
+        for_each(copy_rows);
         return;
     }
     const cuda::DeviceGuard guard(engine_->device);
     const cuda::Stream& on = (*engine_).*stream;
-    for (const Part& part : parts) {
-        const auto [dst, dst_pitch, src, src_pitch] = ends_of(part);
-        cuda::copy_rows(on, dst, dst_pitch, src, src_pitch, part.rows, part.row_bytes);
-    }
+    for_each([&](auto... rows) { cuda::copy_rows(on, rows...); });
     ticket.event->record(on);
 }
 

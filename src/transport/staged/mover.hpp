@@ -21,8 +21,8 @@ struct Ticket {
 
 class Mover {
 public:
-    /// `staging` is host memory that this pins where it must. Both outlive the mover.
-    Mover(const memory::Arena& arena, int device, memory::Arena& staging);
+    /// Outlived by the arena. Where that is a GPU's, payloads are in pinned memory.
+    Mover(const memory::Arena& arena, int device);
     [[nodiscard]] Ticket make_ticket() const;
 
     /// Arena to payload. Done when is_done says so.
@@ -40,10 +40,7 @@ public:
 private:
     struct Engine {
         int device = 0;
-        cuda::Pinned pinned;
-        cuda::Stream out, in;
-        Engine(int ordinal, memory::Arena& staging)
-            : device(ordinal), pinned(staging.data(), staging.bytes()) {}
+        cuda::Stream out{}, in{};
     };
     /// Where the rows of a part go, and where they come from.
     struct Ends {

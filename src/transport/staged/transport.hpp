@@ -1,4 +1,5 @@
-// Transport through staging in host memory, for pairs that nothing more direct serves.
+// Transport through staging in host memory, for pairs that nothing more direct serves: shared
+// within a host, else sent by messages.
 #pragma once
 
 #include <memory>
