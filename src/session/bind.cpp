@@ -116,7 +116,10 @@ void Session::State::bind_steps(const std::map<int, KeyTable>& told) {
         }
         plan.segments.push_back({plan.copies.size(), index.at(peer), segment.round});
     }
-    for (Lane& lane : lanes) lane.plan.signals.resize(lane.plan.sources.size());
+    for (Lane& lane : lanes) {
+        lane.plan.broadcast_from = broadcast_from();
+        lane.plan.signals.resize(lane.plan.sources.size());
+    }
     for (const plan::StepSegment& segment : steps.received) {
         const int peer = mpi_rank(segment.src);
         transport::BoundPlan& plan = lane_with(peer).plan;

@@ -46,6 +46,7 @@ void Session::State::plan_steps(const plan::Planner& planner, const std::vector<
     step_options.staging_limit = options.staging_limit;
     step_options.stages = options.trainer_stages;
     step_options.node = node;
+    step_options.fans_out = broadcast_from() > 0;
     const plan::StepPlanner stepper(planner, options.strategy, step_options);
     steps = stepper.part_of(plan_rank);
     staging = steps.staging;

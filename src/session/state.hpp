@@ -83,6 +83,8 @@ struct Session::State {
     /// Which backend serves this pair. Pure: both ends agree.
     [[nodiscard]] std::string_view transport_for(int src, int dst) const;
 
+    /// BoundPlan::broadcast_from.
+    [[nodiscard]] std::uint32_t broadcast_from() const;
     [[nodiscard]] bool has_steps() const { return options.strategy != plan::Strategy::Direct; }
     [[nodiscard]] Bytes arena_bytes() const {
         return checked_add(store.bytes(), staging, "bytes of a rank");

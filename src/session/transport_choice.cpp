@@ -20,6 +20,14 @@ std::string_view Session::State::transport_for(int src, int dst) const {
                                      agreement.label(src), agreement.label(dst)));
 }
 
+std::uint32_t Session::State::broadcast_from() const {
+    if (options.strategy != plan::Strategy::Broadcast || options.transport == "auto" ||
+        !transport::transport_capabilities(options.transport).broadcasts)
+        return 0;
+    // What trainers gather goes to one of them, too.
+    return inputs.roles.trainers > options.trainer_stages ? 2 : 1;
+}
+
 transport::Context Session::State::transport_context() const {
     const auto me = static_cast<std::size_t>(rank);
     transport::VerbsOptions verbs = options.verbs;

@@ -51,6 +51,7 @@ struct Scenario {
     std::vector<Move> moves;
     Bytes window = 0, slice = 0, max_message = 0;
     std::vector<Step> steps{};  ///< instead of moves; rounds ascend
+    std::uint32_t broadcast_from = 0;
 };
 
 /// Byte of the pattern that `rank`'s memory holds before the push of `epoch`.
@@ -132,6 +133,7 @@ public:
     [[nodiscard]] BoundPlan plan() const {
         BoundPlan plan;
         plan.window = scenario_.window;
+        plan.broadcast_from = scenario_.broadcast_from;
         std::map<int, std::uint32_t> index;
         std::map<int, std::uint32_t> signals;
         for (const Move& move : scenario_.moves) {

@@ -126,6 +126,45 @@ TEST_P(Segments, wait_for_credits_where_staging_is_used_again) {
     push_some(GetParam(), scenario_of(kStaging + kSlots * kBytes, std::move(steps)));
 }
 
+/// Each in turn to all others, chunk by chunk, to another place at each; every third chunk is rows
+/// with gaps. Odd chunks wait for what the one before has brought.
+Scenario to_all() {
+    constexpr std::uint32_t kTotal = 9;
+    const int count = last_rank() + 1;
+    const auto part = [&](int rank) { return static_cast<Bytes>(rank) * kTotal * kChunkBytes; };
+    std::vector<Step> steps;
+    for (std::uint32_t c = 0; c < kTotal; ++c)
+        for (int root = 0; root < count; ++root)
+            for (int other = 0; other < count; ++other) {
+                if (other == root) continue;
+                const Bytes from = c * kChunkBytes;
+                // Behind its own.
+                const Bytes to = part(1 + (root - other + count) % count) + from;
+                Step step{.src = root, .dst = other, .round = c};
+                if (c % 3 == 2)
+                    step.copies = {{0, from, 300, to, 200, 20, 100}};
+                else
+                    step.copies = {contiguous(from, to, kChunkBytes)};
+                if (c % 2 == 1)
+                    step.waits = {{(root + 1) % count, c},
+                                  {root, static_cast<std::uint32_t>(count - 1) * c}};
+                steps.push_back(step);
+            }
+    Scenario scenario = scenario_of(part(count + 1), std::move(steps));
+    scenario.broadcast_from = 1;
+    return scenario;
+}
+
+TEST_P(Segments, go_to_all_alike) { push_some(GetParam(), to_all()); }
+
+TEST_P(Segments, go_to_all_alike_in_small_pieces) {
+    Scenario scenario = to_all();
+    scenario.window = 1500;
+    scenario.slice = 1000;
+    scenario.max_message = 700;
+    push_some(GetParam(), scenario);
+}
+
 TEST_P(Segments, are_all_counted_where_the_destination_looks_late) {
     constexpr std::uint32_t kMany = 400;
     const int last = last_rank();

@@ -61,6 +61,7 @@ class StepLaws : public testing::TestWithParam<std::uint64_t> {
 protected:
     void expect_every_order_to_work(Strategy strategy, Unread unread) {
         Scene scene = make_scene(random_);
+        scene.options.fans_out = fans_out_;
         if (strategy == Strategy::Replica)  // whole parameters must fit
             for (const auto& parameter : scene.rollout.parameters())
                 scene.options.staging_limit =
@@ -75,6 +76,7 @@ protected:
             EXPECT_LE(part.staging, scene.options.staging_limit);
     }
     Random random_{GetParam()};
+    bool fans_out_ = false;
 };
 INSTANTIATE_TEST_SUITE_P(Seeds, StepLaws, testing::Range<std::uint64_t>(1, 301));
 
@@ -83,6 +85,11 @@ TEST_P(StepLaws, relay_arrives_in_every_order) {
 }
 
 TEST_P(StepLaws, broadcast_arrives_in_every_order) {
+    expect_every_order_to_work(Strategy::Broadcast, Unread::Allowed);
+}
+
+TEST_P(StepLaws, broadcast_to_all_at_once_arrives_in_every_order) {
+    fans_out_ = true;
     expect_every_order_to_work(Strategy::Broadcast, Unread::Allowed);
 }
 

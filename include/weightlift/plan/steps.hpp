@@ -26,6 +26,9 @@ struct StepOptions {
     /// By plan rank: equal numbers mean the same node. Empty: every rank is a node of its own.
     std::vector<int> node;
     int stages = 1;  ///< pipeline stages of the trainer, equal blocks of ranks
+    /// broadcast: roots send each bucket whole and to every rollout rank in one round, for
+    /// transports that make one operation of it; else it is passed on from rank to rank.
+    bool fans_out = false;
 };
 
 /// Copies between two ranks that travel together: when all are placed, the destination's count of

@@ -19,6 +19,7 @@ struct Capabilities {
     bool one_sided = false;
     bool needs_target_progress = false;  ///< the destination must call test() for bytes to move
     bool one_rank_per_gpu = false;
+    bool broadcasts = false;      ///< has an operation for what goes to several alike
     bool remote_scatter = false;  ///< a strided destination costs no more than a contiguous one
     Ordering ordering = Ordering::None;
     Notify notify = Notify::LastPerChannel;

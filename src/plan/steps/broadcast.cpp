@@ -5,6 +5,9 @@
 //   root -> members of group 0 -> members of group 1 -> ...     chunk by chunk, over the lanes
 //           and round group 0     and round group 1
 //
+// Where roots fan out they send each bucket to every rollout rank in one round, and nobody passes
+// anything on.
+//
 // A slot of staging is written to again when all that read it have been placed: its reader says so
 // to each of the next bucket's writers in a segment without copies.
 #include <algorithm>
@@ -35,21 +38,31 @@ enum Step : std::uint32_t { kGather, kBroadcast, kCutOut };
 /// Order within a round, and what keeps keys of one pair apart.
 enum Order : std::uint32_t { kChunk, kWhole, kCredit };
 
-Groups all_rollouts(const Planner& planner, const StepOptions& options) {
+std::vector<Rank> all_rollouts(const Planner& planner) {
     std::vector<Rank> ranks(static_cast<std::size_t>(planner.rollouts()));
     std::iota(ranks.begin(), ranks.end(), planner.trainers());
-    return Groups(ranks, options.node);
+    return ranks;
+}
+
+/// Whole buckets are one chunk where roots fan out, and nodes do not matter.
+StepOptions adapted(StepOptions options) {
+    if (options.fans_out) {
+        options.chunk = std::max(options.chunk, most_slot_bytes(options));
+        options.node.clear();
+    }
+    return options;
 }
 
 class Broadcast final : public StrategyPlan {
 public:
     Broadcast(const Planner& planner, const StepOptions& options)
         : planner_(planner),
-          options_(options),
+          options_(adapted(options)),
           trainers_(planner.trainer()),
           rollouts_(planner.rollout()),
-          groups_(all_rollouts(planner, options)),
-          buckets_(planner, options, groups_.lanes()) {}
+          all_(all_rollouts(planner)),
+          groups_(all_, options_.node),
+          buckets_(planner, options_, groups_.lanes()) {}
 
     [[nodiscard]] std::span<const std::string_view> steps() const override { return kSteps; }
 
@@ -198,9 +211,7 @@ private:
                             builder.wait_for_own(sent, reader);
             }
             std::set<Rank> ready;
-            for (std::uint64_t chunk = 0; chunk < bucket.chunks.count(); ++chunk) {
-                if (is_empty(bucket, chunk)) continue;
-                const Rank next = groups_.of_lane(0, bucket.chunks.seat(chunk));
+            const auto send = [&](std::uint64_t chunk, Rank next) {
                 const auto sent =
                     builder.send(next, kBroadcast, chunk_key(bucket, number, chunk, 0),
                                  {chunk_copy(bucket, chunk, arenas[root].bytes() + at_root(bucket),
@@ -210,6 +221,13 @@ private:
                     if (holder != root) builder.wait_for(sent, holder, gather_key(bucket, number));
                 for (const auto copied : own) builder.wait_for_own(sent, copied);
                 wait_for_credit(sent, next, number, 0, ready, builder);
+            };
+            for (std::uint64_t chunk = 0; chunk < bucket.chunks.count(); ++chunk) {
+                if (is_empty(bucket, chunk)) continue;
+                if (options_.fans_out)
+                    for (const Rank rollout : all_) send(chunk, rollout);
+                else
+                    send(chunk, groups_.of_lane(0, bucket.chunks.seat(chunk)));
             }
         }
         return staging;
@@ -251,7 +269,9 @@ private:
     /// What a rollout rank takes in, passes on and cuts out. Returns the bytes of its staging.
     Bytes pass_on(Rank self, Arenas& arenas, PartBuilder& builder) const {
         const ArenaMap& own = arenas[self];
-        const Groups::Seat seat = groups_.seat_of(self);
+        Groups::Seat seat = groups_.seat_of(self);
+        const std::size_t groups = options_.fans_out ? 1 : groups_.size();
+        if (options_.fans_out) seat.group = 0;  // all are next to the root
         const auto& members = groups_.members(seat.group);
         const Rank next_member = members[(seat.member + 1) % members.size()];
         const Rank member_before = members[(seat.member + members.size() - 1) % members.size()];
@@ -294,7 +314,7 @@ private:
                     builder.wait_for(sent, before, arrival);
                     wait_for_credit(sent, next, number, group, ready, builder);
                 };
-                if (fan == 0 && seat.group + 1 < groups_.size())
+                if (fan == 0 && seat.group + 1 < groups)
                     pass(groups_.of_lane(seat.group + 1, lane), seat.group + 1);
                 if (fan + 1 < members.size()) pass(next_member, seat.group);
             }
@@ -322,7 +342,8 @@ private:
     const Planner& planner_;
     StepOptions options_;
     RankKinds trainers_, rollouts_;
-    Groups groups_;  ///< all rollout ranks
+    std::vector<Rank> all_;  ///< rollout ranks
+    Groups groups_;          ///< these
     Buckets buckets_;
 };
 

@@ -97,7 +97,7 @@ void Communicator::group(const std::function<void(Group&)>& post) {
     Group group(comm_);
     post(group);
     const ncclResult_t result = ncclGroupEnd();
-    check(group.failed_, "ncclSend or ncclRecv");
+    check(group.failed_, group.call_);
     check(result, "ncclGroupEnd");
 }
 

@@ -30,7 +30,7 @@ public:
     /// Of a member, by world rank.
     [[nodiscard]] int index_of(int rank) const;
 
-    /// Begins what `post` sends and receives. Then is_ready() must come true before the next.
+    /// Begins what `post` asks for. Then is_ready() must come true before the next.
     void group(const std::function<void(Group&)>& post);
     /// Whether the last group is on its stream. Throws TransportError where that, or anything under
     /// way, has failed.
@@ -48,25 +48,32 @@ private:
     ncclComm_t comm_ = nullptr;
 };
 
-/// What is sent and received together. Peers by their index in the communicator.
+/// What is begun together. Peers by their index in the communicator.
 class Group {
 public:
     void send(const std::byte* data, Bytes bytes, int peer, CUstream_st* stream) {
-        note(ncclSend(data, bytes, ncclInt8, peer, comm_, stream));
+        note(ncclSend(data, bytes, ncclInt8, peer, comm_, stream), "ncclSend");
     }
     void receive(std::byte* data, Bytes bytes, int peer, CUstream_st* stream) {
-        note(ncclRecv(data, bytes, ncclInt8, peer, comm_, stream));
+        note(ncclRecv(data, bytes, ncclInt8, peer, comm_, stream), "ncclRecv");
+    }
+    /// From the root's `data` into that of every other member.
+    void broadcast(std::byte* data, Bytes bytes, int root, CUstream_st* stream) {
+        note(ncclBroadcast(data, data, bytes, ncclInt8, root, comm_, stream), "ncclBroadcast");
     }
 
 private:
     friend class Communicator;
     explicit Group(ncclComm_t comm) : comm_(comm) {}
     /// A group that was begun must be ended, whatever fails in it.
-    void note(ncclResult_t result) {
-        if (failed_ == ncclSuccess && result != ncclInProgress) failed_ = result;
+    void note(ncclResult_t result, const char* call) {
+        if (failed_ != ncclSuccess || result == ncclInProgress) return;
+        failed_ = result;
+        call_ = call;
     }
     ncclComm_t comm_;
     ncclResult_t failed_ = ncclSuccess;
+    const char* call_ = "";  ///< that failed
 };
 
 }  // namespace weightlift::transport::nccl

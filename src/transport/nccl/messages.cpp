@@ -153,6 +153,12 @@ private:
     std::uint64_t count_ = 0;
 };
 
+/// All by ranges, none packed.
+PairMessages cut_ranges(std::span<const plan::Copy> copies, MessageRules rules) {
+    rules.direct = 1;
+    return cut_messages(copies, rules);
+}
+
 template <class T>
 std::span<const T> between(const std::vector<T>& list, std::uint64_t begin, std::uint64_t end) {
     return std::span<const T>(list).subspan(begin, end - begin);
@@ -167,6 +173,14 @@ Bytes PairMessages::bytes() const {
     return sum;
 }
 
+Bytes PairMessages::broadcast_bytes() const {
+    Bytes sum = 0;
+    for (std::size_t round = 0; round < rounds.size(); ++round)
+        if (is_broadcast(rounds[round].number))
+            for (const Message& message : messages_of(round)) sum += message.bytes;
+    return sum;
+}
+
 std::span<const Message> PairMessages::messages_of(std::size_t round) const {
     return between(messages, round == 0 ? 0 : rounds[round - 1].messages_end,
                    rounds[round].messages_end);
@@ -174,6 +188,15 @@ std::span<const Message> PairMessages::messages_of(std::size_t round) const {
 
 std::span<const Packed> PairMessages::packed_of(std::size_t round) const {
     return between(packed, round == 0 ? 0 : rounds[round - 1].packed_end, rounds[round].packed_end);
+}
+
+std::vector<Message> ranges_of(std::span<const plan::Copy> copies) {
+    std::vector<Message> ranges;
+    for (const plan::Copy& copy : join(copies))
+        for (std::uint64_t row = 0; row < copy.rows; ++row)
+            ranges.push_back({copy.src_offset + row * copy.src_pitch,
+                              copy.dst_offset + row * copy.dst_pitch, copy.row_bytes});
+    return ranges;
 }
 
 PairMessages cut_messages(std::span<const plan::Copy> copies, const MessageRules& rules) {
@@ -218,7 +241,7 @@ PairMessages cut_messages(std::span<const plan::Copy> copies, const MessageRules
 }
 
 PairMessages cut_segments(std::span<const plan::Copy> copies, std::span<const Segment> segments,
-                          const MessageRules& rules) {
+                          const MessageRules& rules, const BroadcastRounds& broadcasts) {
     if (segments.empty()) return cut_messages(copies, rules);
     MessageRules of_segments = rules;
     of_segments.is_spread = false;
@@ -229,12 +252,20 @@ PairMessages cut_segments(std::span<const plan::Copy> copies, std::span<const Se
         const std::size_t before = i;
         while (i < segments.size() && segments[i].round == round) ++i;
         const std::size_t end = segments[i - 1].end;
-        const PairMessages next = cut_messages(copies.subspan(begin, end - begin), of_segments);
+        const auto of_round = copies.subspan(begin, end - begin);
+        const bool is_sent_alike =
+            std::binary_search(broadcasts.rounds.begin(), broadcasts.rounds.end(), round);
+        const PairMessages next =
+            is_sent_alike ? cut_ranges(of_round, of_segments) : cut_messages(of_round, of_segments);
+        // A pair begins with the epoch, which goes to one.
+        if (is_sent_alike && list.rounds.empty())
+            list.rounds.push_back({.number = round_number(round, 0)});
         for (Round one : next.rounds) {
             const bool is_last = one.number + 1 == next.rounds.size();
             one.messages_end += list.messages.size();
             one.packed_end += list.packed.size();
-            one.number = round_number(round, one.number);
+            one.number = is_sent_alike ? broadcast_number(round, broadcasts.root, one.number)
+                                       : round_number(round, one.number);
             one.segments_end = is_last ? i : before;
             list.rounds.push_back(one);
         }

@@ -10,9 +10,10 @@
 #include "weightlift/cuda/device.hpp"
 #include "weightlift/cuda/error.hpp"
 #include "weightlift/memory/cuda_arena.hpp"
-#include "weightlift/mpi/message.hpp"
 
 #include "../copy_kernel.hpp"
+#include "broadcasts.hpp"
+#include "lists.hpp"
 
 namespace weightlift::transport::nccl {
 namespace {
@@ -29,23 +30,6 @@ constexpr std::size_t kEvents = kAhead + 2;
 /// What sends the epoch back may still run when a push is done; it waits for no peer to act.
 constexpr std::chrono::seconds kLastSends{1};
 
-mpi::Bytestring serialize(const PairMessages& list) {
-    mpi::Writer out;
-    out.put_all(std::span<const Message>(list.messages));
-    out.put_all(std::span<const Packed>(list.packed));
-    out.put_all(std::span<const Round>(list.rounds));
-    return out.take();
-}
-
-PairMessages deserialize(const mpi::Bytestring& bytes) {
-    mpi::Reader in(bytes, "list of messages");
-    PairMessages list;
-    in.get_all(list.messages);
-    in.get_all(list.packed);
-    in.get_all(list.rounds);
-    return list;
-}
-
 void free_host(std::uint64_t* words) { cuda::warn(cudaFreeHost(words), "cudaFreeHost"); }
 
 }  // namespace
@@ -61,6 +45,7 @@ NcclPush::NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules
             pair.index = parts_.communicator->index_of(pair.rank);
             pair.bytes = pair.list.bytes();
         }
+    join_roots();
     const DeviceGuard guard(parts_.device);
     steps_ = make_steps(destinations_, sources_, plan.segments);
     segments_ = plan.segments.size();
@@ -69,22 +54,12 @@ NcclPush::NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules
 }
 
 void NcclPush::exchange_lists(const BoundPlan& plan, const std::vector<MessageRules>& rules) {
-    std::vector<std::vector<Copy>> copies(plan.destinations.size());
-    for (const Copy& copy : plan.copies) copies[copy.destination].push_back(copy);
-    std::vector<std::vector<Segment>> segments(plan.destinations.size());
-    std::vector<std::size_t> ends(plan.destinations.size());
-    std::size_t begin = 0;
-    for (Segment segment : plan.segments) {
-        const std::size_t count = segment.end - begin;
-        begin = segment.end;
-        segment.end = ends[segment.destination] += count;
-        segments[segment.destination].push_back(segment);
-    }
+    const int self = parts_.context.world->rank();
     std::map<int, mpi::Bytestring> outgoing;
-    for (std::size_t d = 0; d < copies.size(); ++d) {
+    for (PairMessages& list : cut_lists(plan, rules, self)) {
         Pair& pair = destinations_.emplace_back();
-        pair.rank = plan.destinations[d].rank;
-        pair.list = cut_segments(copies[d], segments[d], rules[d]);
+        pair.rank = plan.destinations[destinations_.size() - 1].rank;
+        pair.list = std::move(list);
         outgoing.emplace(pair.rank, serialize(pair.list));
     }
     const auto told = parts_.context.world->exchange(outgoing, plan.sources, kListTag,
@@ -95,7 +70,26 @@ void NcclPush::exchange_lists(const BoundPlan& plan, const std::vector<MessageRu
         pair.rank = source;
         pair.list = deserialize(told.at(source));
         check_messages(pair.list, parts_.arena.bytes(), parts_.context.label(source));
+        check_broadcasts(pair.list, source, self, parts_.context.label(source));
     }
+}
+
+/// Each waits for the other members only in the communicators of smaller roots: there is no cycle.
+void NcclPush::join_roots() {
+    std::map<int, std::vector<int>> members;
+    for (const Pair& to : destinations_)
+        if (!to.list.members.empty()) members[parts_.context.world->rank()] = to.list.members;
+    for (const Pair& from : sources_)
+        if (!from.list.members.empty()) members[from.rank] = from.list.members;
+    for (const auto& [root, ranks] : members)
+        roots_.emplace(root, parts_.communicator_of(root, ranks));
+}
+
+Bytes NcclPush::broadcast_bytes() const {
+    Bytes sum = 0;
+    for (const auto* pairs : {&destinations_, &sources_})
+        for (const Pair& pair : *pairs) sum += pair.list.broadcast_bytes();
+    return sum;
 }
 
 void NcclPush::allocate() {
@@ -143,6 +137,7 @@ NcclPush::~NcclPush() {
 /// What has begun must not reach anybody's memory in a later push.
 void NcclPush::give_up() noexcept {
     parts_.communicator->abort();
+    for (const auto& [root, communicator] : roots_) communicator->abort();
     for (const auto* stream : {&streams_->wire, &streams_->pack, &streams_->unpack})
         cuda::warn(cudaStreamSynchronize(stream->get()), "cudaStreamSynchronize");
 }
@@ -206,7 +201,9 @@ bool NcclPush::test() {
 }
 
 bool NcclPush::is_launched() const try {
-    return parts_.communicator->is_ready();
+    bool is_ready = parts_.communicator->is_ready();
+    for (const auto& [root, communicator] : roots_) is_ready = communicator->is_ready() && is_ready;
+    return is_ready;
 } catch (const TransportError& error) {
     std::vector<std::string> peers;
     for (const int rank : pending()) peers.push_back(parts_.context.label(rank));
@@ -239,7 +236,12 @@ void NcclPush::begin(std::size_t s) {
     if (s >= 2 && steps_.list[s - 2].has_more()) streams_->wire.wait(events(s - 2).finished);
     if (s >= 1 && steps_.list[s - 1].has_more() && answers_for(s - 1, s))
         streams_->wire.wait(events(s - 1).finished);
-    parts_.communicator->group([&](Group& group) { send_and_receive(group, step.number); });
+    if (is_broadcast(step.number))
+        roots_.at(root_of(step.number))->group([&](Group& group) {
+            broadcast(group, step.number);
+        });
+    else
+        parts_.communicator->group([&](Group& group) { send_and_receive(group, step.number); });
     for (auto* pairs : {&destinations_, &sources_})
         for (Pair& pair : *pairs)
             if (pair.has(pair.posted, step.number)) ++pair.posted;
@@ -282,6 +284,20 @@ void NcclPush::send_and_receive(Group& group, std::uint64_t number) {
         if (const Bytes bytes = from.list.rounds[round].packed_bytes; bytes > 0)
             group.receive(scratch_->data() + from.staging[round], bytes, from.index, wire);
     }
+}
+
+/// All members go by the same ranges of the root's; where they lie here is this rank's own matter.
+void NcclPush::broadcast(Group& group, std::uint64_t number) {
+    const int root = root_of(number);
+    const bool is_root = root == parts_.context.world->rank();
+    const std::vector<Pair>& pairs = is_root ? destinations_ : sources_;
+    const auto pair = std::find_if(pairs.begin(), pairs.end(),
+                                   [&](const Pair& one) { return one.has(one.posted, number); });
+    WEIGHTLIFT_ENSURES(pair != pairs.end());
+    const int index = roots_.at(root)->index_of(root);
+    for (const Message& message : pair->list.messages_of(pair->posted))
+        group.broadcast(parts_.arena.data() + (is_root ? message.src_offset : message.dst_offset),
+                        message.bytes, index, streams_->wire.get());
 }
 
 /// The step's group is on the stream: so is now what comes after it.

@@ -3,15 +3,20 @@
 //
 // A rank's steps are the rounds that it has a part in, in the order of their numbers. Both ends of
 // a pair know the numbers of its rounds, and no group waits for more than the groups of smaller
-// numbers, so the pairs cannot block each other. With a pair's first round the source also sends
-// the push's epoch; in the second number after its last, once its bytes are unpacked, the
-// destination sends it back, since a send that NCCL is done with need not have arrived.
+// numbers, so the pairs cannot block each other. A broadcast round is a group as well, of all of
+// its root's members: they all know its number, which no group of sends and no other root has, and
+// so the same holds. It is on the root's own communicator, but on the same stream. With a pair's
+// first round the source also sends the push's epoch; in the second number after its last, once its
+// bytes are unpacked, the destination sends it back, since a send that NCCL is done with need not
+// have arrived.
 //
 // Segments go in the rounds of their own numbers; a group is begun once all that this rank sends in
 // it is allowed. Where nothing else is sent the epoch stands for it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -27,6 +32,9 @@ public:
     /// What the transport lends for the push's life.
     struct Parts {
         std::shared_ptr<Communicator> communicator;  ///< none: this rank is linked to nobody
+        /// Of a root and those it broadcasts to. Collective over these, for roots ascending.
+        std::function<std::shared_ptr<Communicator>(int root, const std::vector<int>& members)>
+            communicator_of;
         memory::Arena& arena;
         int device = 0;
         std::vector<std::uint64_t>& arrived;  ///< by world rank: last epoch accepted from it
@@ -47,6 +55,9 @@ public:
     [[nodiscard]] std::vector<int> pending() const override;
     [[nodiscard]] Bytes completed_bytes() const override { return completed_; }
 
+    /// Of a push, by ncclBroadcast: from here, to each destination, and to here.
+    [[nodiscard]] Bytes broadcast_bytes() const;
+
 private:
     /// Of the steps under way.
     struct Events {
@@ -55,6 +66,7 @@ private:
     enum class State { Idle, Running, Dead };
 
     void exchange_lists(const BoundPlan& plan, const std::vector<MessageRules>& rules);
+    void join_roots();
     [[nodiscard]] const Events& events(std::size_t step) const {
         return events_[step % events_.size()];
     }
@@ -64,6 +76,7 @@ private:
     void begin(std::size_t step);
     [[nodiscard]] bool answers_for(std::size_t last, std::size_t step) const;
     void send_and_receive(Group& group, std::uint64_t number);
+    void broadcast(Group& group, std::uint64_t number);
     void follow(std::size_t step);
     void collect();
     void finish(const Step& step);
@@ -72,6 +85,7 @@ private:
     [[nodiscard]] std::byte* mail(std::size_t word) const;
 
     Parts parts_;
+    std::map<int, std::shared_ptr<Communicator>> roots_;  ///< of broadcasts, by world rank
     std::vector<Pair> destinations_, sources_;
     Steps steps_;
     std::vector<Events> events_;

@@ -1,6 +1,7 @@
 #include "transport.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -58,10 +59,10 @@ public:
     void connect(const LinkTable& links) override {
         WEIGHTLIFT_ENSURES(arena_ != nullptr);
         communicator_.reset();
+        roots_.clear();
         meet(links);
         if (links.destinations.empty() && links.sources.empty()) return;
-        communicator_ = std::make_shared<Communicator>(context_, neighbourhood_.members(), device_);
-        communicator_->register_memory(arena_->data(), arena_->bytes());
+        communicator_ = make_communicator(neighbourhood_.members());
     }
 
     [[nodiscard]] std::unique_ptr<Push> prepare(BoundPlan plan) override {
@@ -73,12 +74,18 @@ public:
             (void)expect_key<Key>(destination, "nccl", context_.label);
             rules.push_back(rules_for(destination.rank));
         }
-        auto push = std::make_unique<NcclPush>(plan, rules,
-                                               NcclPush::Parts{.communicator = communicator_,
-                                                               .arena = *arena_,
-                                                               .device = device_,
-                                                               .arrived = arrived_,
-                                                               .context = context_});
+        auto push = std::make_unique<NcclPush>(
+            plan, rules,
+            NcclPush::Parts{.communicator = communicator_,
+                            .communicator_of =
+                                [this](int root, const auto& members) {
+                                    return communicator_of(root, members);
+                                },
+                            .arena = *arena_,
+                            .device = device_,
+                            .arrived = arrived_,
+                            .context = context_});
+        broadcast_bytes_ = push->broadcast_bytes();
         agree_on_signals(plan, context_, "nccl");
         return push;
     }
@@ -88,10 +95,26 @@ public:
         Attachment attached;
         attached.registration = "ncclCommRegister";
         attached.rows = fmt::format("ranges below {} are packed", human_bytes(kDirect));
+        if (broadcast_bytes_ > 0)
+            attached.rows +=
+                fmt::format("; {} of a push by ncclBroadcast", human_bytes(broadcast_bytes_));
         return attached;
     }
 
 private:
+    [[nodiscard]] std::shared_ptr<Communicator> make_communicator(std::vector<int> members) const {
+        auto made = std::make_shared<Communicator>(context_, std::move(members), device_);
+        made->register_memory(arena_->data(), arena_->bytes());
+        return made;
+    }
+    /// Kept until the next `connect`: a member may still read what another is done with.
+    [[nodiscard]] std::shared_ptr<Communicator> communicator_of(int root,
+                                                                const std::vector<int>& members) {
+        std::shared_ptr<Communicator>& one = roots_[{root, members}];
+        if (!one) one = make_communicator(members);
+        return one;
+    }
+
     /// Finds out who belongs to the same communicator.
     void meet(const LinkTable& links) {
         std::vector<int> linked;
@@ -134,13 +157,18 @@ private:
     std::vector<std::uint64_t> arrived_;
     Neighbourhood neighbourhood_;
     std::shared_ptr<Communicator> communicator_;
+    /// Of roots of broadcasts, with their members.
+    std::map<std::pair<int, std::vector<int>>, std::shared_ptr<Communicator>> roots_;
+    Bytes broadcast_bytes_ = 0;  ///< of the last push prepared
 };
 
 }  // namespace
 
 const Capabilities& capabilities() {
-    static const Capabilities value{
-        .cuda_memory = true, .needs_target_progress = true, .one_rank_per_gpu = true};
+    static const Capabilities value{.cuda_memory = true,
+                                    .needs_target_progress = true,
+                                    .one_rank_per_gpu = true,
+                                    .broadcasts = true};
     return value;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nccl/lists.hpp"
 #include "nccl/steps.hpp"
 
 namespace weightlift::transport::nccl {
@@ -26,24 +27,20 @@ struct Rank {
 };
 
 void make_lists(std::vector<Rank>& ranks, const MessageRules& rules) {
-    for (std::size_t a = 0; a < ranks.size(); ++a)
+    for (std::size_t a = 0; a < ranks.size(); ++a) {
+        BoundPlan plan;
+        plan.broadcast_from = 2;
+        for (std::size_t b = 0; b < ranks.size(); ++b)
+            plan.destinations.push_back({static_cast<int>(b), 0, {}});
+        plan.copies = ranks[a].copies;
+        plan.segments = ranks[a].segments;
+        const auto lists =
+            cut_lists(plan, std::vector<MessageRules>(ranks.size(), rules), static_cast<int>(a));
         for (std::size_t b = 0; b < ranks.size(); ++b) {
-            std::vector<plan::Copy> copies;
-            std::vector<Segment> segments;
-            std::size_t begin = 0;
-            for (const Segment& segment : ranks[a].segments) {
-                const std::size_t end = segment.end;
-                if (segment.destination == b) {
-                    copies.insert(copies.end(), ranks[a].copies.begin() + static_cast<long>(begin),
-                                  ranks[a].copies.begin() + static_cast<long>(end));
-                    segments.push_back({copies.size(), segment.destination, segment.round});
-                }
-                begin = end;
-            }
-            const PairMessages list = cut_segments(copies, segments, rules);
-            ranks[a].destinations.emplace_back().list = list;
-            ranks[b].sources.emplace_back().list = list;
+            ranks[a].destinations.emplace_back().list = lists[b];
+            ranks[b].sources.emplace_back().list = lists[b];
         }
+    }
     for (Rank& rank : ranks)
         rank.steps = make_steps(rank.destinations, rank.sources, rank.segments);
 }
@@ -61,6 +58,15 @@ std::vector<Rank> random_ranks(std::mt19937_64& random) {
                 rank.copies.push_back({d, 0, n, 0, n, 1 + random() % 3, n});
             }
             rank.segments.push_back({rank.copies.size(), d, round});
+            if (random() % 3 == 0) {  // the same to all, the rank itself among them
+                ++round;
+                const Bytes n = 1 + random() % 5000, at = random() % 100;
+                for (std::uint32_t to = 0; to < ranks.size(); ++to) {
+                    rank.copies.push_back({to, at, n, to, n, 1, n});
+                    rank.segments.push_back({rank.copies.size(), to, round});
+                }
+                ++round;
+            }
             round += static_cast<std::uint32_t>(random() % 3);
         }
         rank.gates.resize(rank.segments.size());
@@ -94,16 +100,29 @@ bool has_reached(const Rank& rank, std::uint64_t number) {
     return step.number == number && step.needs <= rank.allowed;
 }
 
-bool is_in(const Pair& pair, std::uint64_t number) {
-    return number == pair.list.answer_number() ||
-           std::any_of(pair.list.rounds.begin(), pair.list.rounds.end(),
+bool has_round(const Pair& pair, std::uint64_t number) {
+    return std::any_of(pair.list.rounds.begin(), pair.list.rounds.end(),
                        [&](const Round& round) { return round.number == number; });
 }
+bool is_in(const Pair& pair, std::uint64_t number) {
+    return number == pair.list.answer_number() || has_round(pair, number);
+}
 
-/// As NCCL does it: a group ends when all whom it sends to or receives from have come to theirs.
+/// As NCCL does it: a group ends when all whom it sends to or receives from have come to theirs,
+/// and a broadcast when all members have.
 bool can_end(const std::vector<Rank>& ranks, const Rank& rank) {
     const std::uint64_t number = rank.steps.list[rank.done].number;
     if (!has_reached(rank, number)) return false;
+    if (is_broadcast(number)) {
+        for (const auto* pairs : {&rank.destinations, &rank.sources})
+            for (const Pair& pair : *pairs)
+                if (has_round(pair, number))
+                    return std::all_of(
+                        pair.list.members.begin(), pair.list.members.end(), [&](int member) {
+                            return has_reached(ranks[static_cast<std::size_t>(member)], number);
+                        });
+        ADD_FAILURE() << "a broadcast of nobody's";
+    }
     for (std::size_t peer = 0; peer < ranks.size(); ++peer)
         if ((is_in(rank.destinations[peer], number) || is_in(rank.sources[peer], number)) &&
             !has_reached(ranks[peer], number))
@@ -142,6 +161,11 @@ TEST(NcclSteps, meet_at_both_ends_whatever_segments_wait_for) {
                            .slot = 16 + random() % 3000,
                            .message = 1 + random() % 3000,
                            .messages = 1 + random() % 5});
+        for (const Rank& rank : ranks) {
+            if (ranks.size() < 3) break;
+            EXPECT_TRUE(std::any_of(rank.steps.list.begin(), rank.steps.list.end(),
+                                    [](const Step& step) { return is_broadcast(step.number); }));
+        }
         bool has_moved = true;
         while (has_moved) {
             has_moved = false;
