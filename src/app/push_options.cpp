@@ -24,6 +24,7 @@ using memory::MemoryKind;
 using session::Injection;
 using session::Order;
 using session::Verify;
+using transport::NcclMode;
 
 namespace {
 
@@ -62,6 +63,9 @@ void parse_injection(const std::string& text, Injection& out) {
 constexpr std::array<std::pair<std::string_view, DeviceMemory>, 2> kDeviceMemory{
     {{"malloc", DeviceMemory::Malloc}, {"vmm", DeviceMemory::Vmm}}};
 
+constexpr std::array<std::pair<std::string_view, NcclMode>, 2> kNcclModes{
+    {{"sendrecv", NcclMode::SendRecv}, {"put", NcclMode::Put}}};
+
 void fill_memory(const std::string& kind, const std::string& device_memory, const std::string& gpu,
                  session::PushOptions& out) {
     const auto kinds = memory::memory_kinds();
@@ -83,7 +87,7 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     std::string strategy = "direct", order = "rotated", verify = "fingerprint";
     std::string window = "64MiB", slice = "256KiB", timeout = "60s", interval = "0s", duration;
     std::string iterations = "20", warmup = "2";
-    std::string memory = "host", device_memory = "malloc", gpu;
+    std::string memory = "host", device_memory = "malloc", gpu, nccl_mode = "sendrecv";
     std::vector<std::string> injections, references;
     CLI::App app("push weights from trainer ranks to rollout ranks, verify and record",
                  "mpirun -n RANKS weightlift push");
@@ -127,6 +131,9 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     app.add_option("--min-line", out.gates.min_line,
                    "exit code 7 where portbw is below this share of the --cluster's port rate");
     app.add_option("--max-time", out.gates.max_time, "exit code 7 where the p50 is longer");
+    app.add_option("--nccl-mode", nccl_mode,
+                   "nccl: sendrecv, or put: long ranges one-sided (NCCL 2.29, --device-memory vmm)")
+        ->capture_default_str();
     const auto fill_verbs = add_verbs_options(app, out.push.verbs);
     app.add_flag("--preflight", out.has_preflight,
                  "first check this run's machines, as doctor does; exit code 3 where one fails");
@@ -157,6 +164,13 @@ Parsed parse_push(const Arguments& arguments, PushArguments& out) {
     if (out.push.timeout < std::chrono::milliseconds(10))
         throw ConfigError(fmt::format("--timeout {}: must be at least 10ms", timeout));
     fill_verbs();
+    out.push.nccl.mode = choose(nccl_mode, "--nccl-mode", kNcclModes);
+    if (out.push.nccl.mode == NcclMode::Put && out.push.transport != "nccl")
+        throw ConfigError(
+            fmt::format("--nccl-mode put: needs --transport nccl, not {}", out.push.transport));
+    if (out.push.nccl.mode == NcclMode::Put && strategy != "direct")
+        throw ConfigError(
+            fmt::format("--nccl-mode put: needs --strategy direct, not {}", strategy));
     out.push.staging_limit = out.push.verbs.staging_limit;
     out.push.trainer_stages = trainer_stages(out.scene);
     out.interval = parse_duration(interval, "--interval");
@@ -209,6 +223,7 @@ nlohmann::ordered_json to_json(const PushArguments& a, bool with_own) {
         {"transport", a.push.transport},
         {"memory", memory::to_string(a.push.memory)},
         {"device_memory", a.push.device_memory == DeviceMemory::Vmm ? "vmm" : "malloc"},
+        {"nccl_mode", a.push.nccl.mode == NcclMode::Put ? "put" : "sendrecv"},
         {"iterations", a.iterations},
         {"warmup", a.warmup},
         {"interval_ns", ns(a.interval)},

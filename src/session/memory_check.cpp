@@ -39,7 +39,16 @@ void Session::State::choose_gpu() {
 }
 
 memory::ArenaOptions Session::State::arena_options() const {
-    return {{.device = gpu ? gpu->ordinal : 0, .method = options.device_memory}};
+    return {{.device = gpu ? gpu->ordinal : 0,
+             .method = options.device_memory,
+             .at_least = least_gpu_bytes}};
+}
+
+/// NCCL's windows are as long on all ranks of a communicator.
+void Session::State::agree_on_gpu_bytes(const mpi::Deadline& deadline) {
+    if (options.memory != memory::MemoryKind::Cuda || options.nccl.mode != transport::NcclMode::Put)
+        return;
+    least_gpu_bytes = world().max(arena_bytes(), deadline, "bytes of all ranks");
 }
 
 void Session::State::check_one_rank_per_gpu(const mpi::Deadline& deadline) const {
@@ -112,7 +121,7 @@ void Session::State::check_gpu_memory(const mpi::Deadline& deadline) const {
     };
     Need mine;
     mine.uuid = fixed_uuid(*gpu);
-    mine.bytes = arena_bytes();
+    mine.bytes = std::max(arena_bytes(), least_gpu_bytes);
     for (const Lane& lane : lanes)
         mine.bytes = checked_add(mine.bytes, lane.transport->device_scratch_bytes(lane.links),
                                  "GPU memory of a rank");

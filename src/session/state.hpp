@@ -54,6 +54,7 @@ struct Session::State {
     plan::StepPart steps;                                ///< of the other strategies
     std::optional<HeldSegments> held;                    ///< of these
     Bytes staging = 0;                                   ///< of this rank
+    Bytes least_gpu_bytes = 0;                           ///< of this rank's arena
     Bytes payload = 0;                                   ///< of this rank, where it is a rollout
     std::map<int, Bytes> bytes_to, bytes_from;           ///< by MPI rank
     std::vector<std::string> usable;  ///< transports for `auto`, the preferred first
@@ -98,6 +99,7 @@ struct Session::State {
         return options.memory == memory::MemoryKind::Cuda ? c.cuda_memory : c.host_memory;
     }
     void choose_gpu();
+    void agree_on_gpu_bytes(const mpi::Deadline& deadline);
     void check_one_rank_per_gpu(const mpi::Deadline& deadline) const;
     void check_memory(const mpi::Deadline& deadline) const;
     void check_gpu_memory(const mpi::Deadline& deadline) const;

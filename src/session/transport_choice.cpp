@@ -43,6 +43,7 @@ transport::Context Session::State::transport_context() const {
             .local_size = inputs.topology.node_size[static_cast<std::size_t>(node_of(rank))],
             .is_written_to = !bytes_from.empty(),
             .verbs = std::move(verbs),
+            .nccl = options.nccl,
             .cuda = arena_options().cuda};
 }
 

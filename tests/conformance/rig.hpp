@@ -95,6 +95,13 @@ inline std::string cannot_test(std::string_view transport) {
     return transport_problem(transport, Context{});
 }
 
+/// WEIGHTLIFT_TEST_NCCL_MODE: sendrecv (where it is not set), or put.
+inline NcclOptions tested_nccl() {
+    const char* const asked = std::getenv("WEIGHTLIFT_TEST_NCCL_MODE");
+    return {asked != nullptr && std::string_view(asked) == "put" ? NcclMode::Put
+                                                                 : NcclMode::SendRecv};
+}
+
 inline mpi::Deadline soon() { return mpi::Deadline(std::chrono::seconds(60)); }
 
 class Rig {
@@ -111,6 +118,7 @@ public:
                                .slice = scenario_.slice,
                                .max_message = scenario_.max_message,
                                .shares_staging = shares_staging(world_.rank()),
+                               .nccl = tested_nccl(),
                                .cuda = tested_gpu(world_.rank())});
         const RegionKey mine = transport_->register_memory(*arena_);
         for (const RegionKey& key : world_.gather(mine, soon(), "keys")) keys_.push_back(key);

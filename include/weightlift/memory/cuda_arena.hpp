@@ -18,6 +18,7 @@ enum class DeviceMemory : std::uint8_t { Malloc, Vmm };
 struct CudaOptions {
     int device = 0;  ///< ordinal among the visible ones
     DeviceMemory method = DeviceMemory::Malloc;
+    Bytes at_least = 0;  ///< of GPU memory, though the arena be smaller
 };
 
 /// Zeroed memory of that GPU, usable by NICs where the GPU can; data() is a device pointer. Where

@@ -42,6 +42,7 @@ struct PushOptions {
     Verify verify = Verify::Fingerprint;
     std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< per phase
     transport::VerbsOptions verbs;
+    transport::NcclOptions nccl;
     Injection inject;
 };
 

@@ -32,4 +32,12 @@ struct VerbsOptions {
     VerbsFault fault = VerbsFault::None;  ///< tests only
 };
 
+/// How long ranges travel. Put: one-sided, without a streaming multiprocessor.
+enum class NcclMode : std::uint8_t { SendRecv, Put };
+
+/// Options of `nccl`.
+struct NcclOptions {
+    NcclMode mode = NcclMode::SendRecv;
+};
+
 }  // namespace weightlift::transport

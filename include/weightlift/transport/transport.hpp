@@ -121,6 +121,7 @@ struct Context {
     bool shares_staging = true;          ///< `staged`, within a host; tests turn it off
     bool is_written_to = true;           ///< whether any rank writes to this one
     VerbsOptions verbs{};
+    NcclOptions nccl{};
     memory::CudaOptions cuda{};  ///< of this rank's memory, where it is a GPU's
 };
 

@@ -1,5 +1,6 @@
 #include "allocation.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -265,6 +266,7 @@ std::unique_ptr<PeerCudaMemory> map_share(const CudaShare& share, int fd, int de
 }
 
 std::unique_ptr<Allocation> allocate(Bytes bytes, const CudaOptions& options) {
+    bytes = std::max(bytes, options.at_least);
     if (options.method == DeviceMemory::Malloc || bytes == 0)
         return std::make_unique<Malloc>(bytes, options.device);
     if (!has_driver_attribute(options.device,

@@ -9,6 +9,9 @@
 
 #include "weightlift/transport/transport.hpp"
 
+/// What ncclWindow_t points to, where NCCL has windows.
+struct ncclWindow_vidmem;
+
 namespace weightlift::transport::nccl {
 
 class Group;
@@ -27,6 +30,10 @@ public:
     /// So that NCCL may move it without copies of its own, where it can.
     void register_memory(void* data, Bytes bytes);
 
+    /// So that members may put into it, as many bytes at each. Collective; waits for the others as
+    /// the constructor does. ConfigError where NCCL cannot do it between these GPUs.
+    void open_window(void* data, Bytes bytes);
+
     /// Of a member, by world rank.
     [[nodiscard]] int index_of(int rank) const;
 
@@ -41,12 +48,24 @@ public:
     [[nodiscard]] bool is_aborted() const { return comm_ == nullptr; }
 
 private:
+    friend class Group;
     void check(ncclResult_t result, const char* call) const;
+    /// Until the last call is through.
+    void await(const mpi::Deadline& deadline, const char* what);
+    void pause(const mpi::Deadline& deadline, const char* what) const;
+    void greet(const mpi::Deadline& deadline);
 
+    const Context& context_;
     std::vector<int> members_;
     int device_;
     ncclComm_t comm_ = nullptr;
+    ncclWindow_vidmem* window_ = nullptr;  ///< of all members; goes with the communicator
 };
+
+/// Why messages cannot be put with this build, library and memory; empty: they can.
+[[nodiscard]] std::string why_no_puts(const Context& context);
+/// Whether NCCL has been told to let ranks share a GPU, and can.
+[[nodiscard]] bool may_share_gpus();
 
 /// What is begun together. Peers by their index in the communicator.
 class Group {
@@ -62,9 +81,20 @@ public:
         note(ncclBroadcast(data, data, bytes, ncclInt8, root, comm_, stream), "ncclBroadcast");
     }
 
+    /// Into the peer's window, with a signal behind it.
+    void put(const std::byte* data, Bytes bytes, int peer, Bytes offset, CUstream_st* stream);
+    /// A signal alone.
+    void signal(int peer, CUstream_st* stream);
+    struct Awaited {
+        int peer = 0;
+        int signals = 0;
+    };
+    /// Holds the stream up until these signals, after all that were waited for before, are there.
+    void wait_for(const std::vector<Awaited>& signals, CUstream_st* stream);
+
 private:
     friend class Communicator;
-    explicit Group(ncclComm_t comm) : comm_(comm) {}
+    Group(ncclComm_t comm, ncclWindow_vidmem* window) : comm_(comm), window_(window) {}
     /// A group that was begun must be ended, whatever fails in it.
     void note(ncclResult_t result, const char* call) {
         if (failed_ != ncclSuccess || result == ncclInProgress) return;
@@ -72,6 +102,7 @@ private:
         call_ = call;
     }
     ncclComm_t comm_;
+    ncclWindow_vidmem* window_;
     ncclResult_t failed_ = ncclSuccess;
     const char* call_ = "";  ///< that failed
 };

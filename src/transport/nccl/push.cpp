@@ -48,6 +48,10 @@ NcclPush::NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules
     join_roots();
     const DeviceGuard guard(parts_.device);
     steps_ = make_steps(destinations_, sources_, plan.segments);
+    for (const Pair& from : sources_)
+        if (puts(from) && !from.list.messages.empty())
+            awaited_.push_back(
+                {from.index, narrow<int>(from.list.messages.size(), "messages of a source")});
     segments_ = plan.segments.size();
     has_segments_ = segments_ > 0 || !plan.signals.empty();
     allocate();
@@ -162,6 +166,7 @@ void NcclPush::start(std::uint64_t /*version*/, std::uint64_t epoch) {
     epoch_ = epoch;
     posted_ = collected_ = 0;
     allowed_ = placed_ = 0;
+    signals_ = Signals::Open;
     left_ = destinations_.size() + sources_.size();
     for (auto* pairs : {&destinations_, &sources_})
         for (Pair& pair : *pairs) {
@@ -195,7 +200,8 @@ bool NcclPush::test() {
     if (!refusal_.empty() && (has_segments_ || collected_ == steps_.list.size()))
         throw TransportError(refusal_);
     // Also where nothing more is to be posted: failures are only found by asking.
-    const bool is_done = is_launched() && left_ == 0 && posted_ == steps_.list.size();
+    const bool is_done =
+        is_launched() && left_ == 0 && posted_ == steps_.list.size() && has_signals();
     state_ = is_done ? State::Idle : State::Running;
     return is_done;
 }
@@ -214,8 +220,13 @@ void NcclPush::post() {
     while (posted_ < steps_.list.size() && posted_ < collected_ + kAhead) {
         if (!is_launching_) {
             if (steps_.list[posted_].needs > allowed_) return;
-            begin(posted_);
+            prepare(posted_);
             is_launching_ = true;
+            next_ = Launch::Puts;
+        }
+        while (is_launched() && next_ != Launch::Done) {
+            launch(posted_, next_);
+            next_ = static_cast<Launch>(static_cast<int>(next_) + 1);
         }
         if (!is_launched()) return;
         is_launching_ = false;
@@ -223,25 +234,31 @@ void NcclPush::post() {
     }
 }
 
-void NcclPush::begin(std::size_t s) {
-    Step& step = steps_.list[s];
+void NcclPush::prepare(std::size_t s) {
+    const Step& step = steps_.list[s];
     if (step.pack.size() > 0) {
         if (s >= 2) streams_->pack.wait(events(s - 2).travelled);  // the half that it packs into
         launch_copy(streams_->pack.get(), multiprocessors_, pieces() + step.pack.begin,
                     step.pack.size(), parts_.arena.data(), scratch_->data());
         events(s).packed.record(streams_->pack);
-        streams_->wire.wait(events(s).packed);
     }
     // The half that it receives into is unpacked, and so is what it tells sources to be there.
     if (s >= 2 && steps_.list[s - 2].has_more()) streams_->wire.wait(events(s - 2).finished);
     if (s >= 1 && steps_.list[s - 1].has_more() && answers_for(s - 1, s))
         streams_->wire.wait(events(s - 1).finished);
-    if (is_broadcast(step.number))
-        roots_.at(root_of(step.number))->group([&](Group& group) {
-            broadcast(group, step.number);
-        });
+}
+
+/// Each group must be on the stream before the next is begun.
+void NcclPush::launch(std::size_t s, Launch group) {
+    const Step& step = steps_.list[s];
+    const bool is_of_all = is_broadcast(step.number);
+    if (group == Launch::Puts && !is_of_all) put(step.number);
+    if (group != Launch::Sends) return;
+    if (step.pack.size() > 0) streams_->wire.wait(events(s).packed);
+    if (is_of_all)
+        broadcast(step.number);
     else
-        parts_.communicator->group([&](Group& group) { send_and_receive(group, step.number); });
+        send_and_receive(step.number);
     for (auto* pairs : {&destinations_, &sources_})
         for (Pair& pair : *pairs)
             if (pair.has(pair.posted, step.number)) ++pair.posted;
@@ -254,53 +271,7 @@ bool NcclPush::answers_for(std::size_t last, std::size_t s) const {
     });
 }
 
-/// Between two ranks: the epoch sent back, the epoch, ranges, the packed message. In that order at
-/// both ends.
-void NcclPush::send_and_receive(Group& group, std::uint64_t number) {
-    CUstream_st* const wire = streams_->wire.get();
-    constexpr Bytes kWord = sizeof(std::uint64_t);
-    for (const Pair& source : sources_)
-        if (number == source.list.answer_number()) group.send(mail(0), kWord, source.index, wire);
-    for (std::size_t d = 0; d < destinations_.size(); ++d)
-        if (number == destinations_[d].list.answer_number())
-            group.receive(mail(1 + sources_.size() + d), kWord, destinations_[d].index, wire);
-    std::byte* const arena = parts_.arena.data();
-    for (const Pair& to : destinations_) {
-        const std::size_t round = to.posted;
-        if (!to.has(round, number)) continue;
-        if (to.list.carries_epoch(round)) group.send(mail(0), kWord, to.index, wire);
-        for (const Message& message : to.list.messages_of(round))
-            group.send(arena + message.src_offset, message.bytes, to.index, wire);
-        if (const Bytes bytes = to.list.rounds[round].packed_bytes; bytes > 0)
-            group.send(scratch_->data() + to.staging[round], bytes, to.index, wire);
-    }
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-        const Pair& from = sources_[i];
-        const std::size_t round = from.posted;
-        if (!from.has(round, number)) continue;
-        if (from.list.carries_epoch(round)) group.receive(mail(1 + i), kWord, from.index, wire);
-        for (const Message& message : from.list.messages_of(round))
-            group.receive(arena + message.dst_offset, message.bytes, from.index, wire);
-        if (const Bytes bytes = from.list.rounds[round].packed_bytes; bytes > 0)
-            group.receive(scratch_->data() + from.staging[round], bytes, from.index, wire);
-    }
-}
-
-/// All members go by the same ranges of the root's; where they lie here is this rank's own matter.
-void NcclPush::broadcast(Group& group, std::uint64_t number) {
-    const int root = root_of(number);
-    const bool is_root = root == parts_.context.world->rank();
-    const std::vector<Pair>& pairs = is_root ? destinations_ : sources_;
-    const auto pair = std::find_if(pairs.begin(), pairs.end(),
-                                   [&](const Pair& one) { return one.has(one.posted, number); });
-    WEIGHTLIFT_ENSURES(pair != pairs.end());
-    const int index = roots_.at(root)->index_of(root);
-    for (const Message& message : pair->list.messages_of(pair->posted))
-        group.broadcast(parts_.arena.data() + (is_root ? message.src_offset : message.dst_offset),
-                        message.bytes, index, streams_->wire.get());
-}
-
-/// The step's group is on the stream: so is now what comes after it.
+/// The step's groups are on the stream: so is now what comes after it.
 void NcclPush::follow(std::size_t s) {
     const Step& step = steps_.list[s];
     const Events& on = events(s);

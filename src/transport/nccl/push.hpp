@@ -10,6 +10,12 @@
 // bytes are unpacked, the destination sends it back, since a send that NCCL is done with need not
 // have arrived.
 //
+// Where ranges are put they go one-sided, those of a number before its sends. A put waits for
+// nobody: all have agreed since the last push. Of segments nothing is put. A stream that waits for
+// signals cannot be given up, as only the peer ends that: so the source sends the epoch once more
+// behind its last put, in its last round, and the destination asks for the signals when it has it,
+// as the last of the push. Then they are there.
+//
 // Segments go in the rounds of their own numbers; a group is begun once all that this rank sends in
 // it is allowed. Where nothing else is sent the epoch stands for it.
 #pragma once
@@ -35,6 +41,7 @@ public:
         /// Of a root and those it broadcasts to. Collective over these, for roots ascending.
         std::function<std::shared_ptr<Communicator>(int root, const std::vector<int>& members)>
             communicator_of;
+        bool has_window = false;  ///< ranges are put into the destination's arena
         memory::Arena& arena;
         int device = 0;
         std::vector<std::uint64_t>& arrived;  ///< by world rank: last epoch accepted from it
@@ -59,6 +66,9 @@ public:
     [[nodiscard]] Bytes broadcast_bytes() const;
 
 private:
+    /// A step's groups, in the order in which they go on the stream; a broadcast has one.
+    enum class Launch : std::uint8_t { Puts, Sends, Done };
+    enum class Signals : std::uint8_t { Open, Asked, Recorded };
     /// Of the steps under way.
     struct Events {
         cuda::Event packed, travelled, finished;
@@ -73,10 +83,16 @@ private:
     void allocate();
     void post();
     [[nodiscard]] bool is_launched() const;
-    void begin(std::size_t step);
+    void prepare(std::size_t step);
+    void launch(std::size_t step, Launch group);
     [[nodiscard]] bool answers_for(std::size_t last, std::size_t step) const;
-    void send_and_receive(Group& group, std::uint64_t number);
-    void broadcast(Group& group, std::uint64_t number);
+    /// Whether its ranges are put. Both ends know.
+    [[nodiscard]] bool puts(const Pair& pair) const;
+    void put(std::uint64_t number);
+    [[nodiscard]] bool sends_epoch(const Pair& pair, std::size_t round) const;
+    [[nodiscard]] bool has_signals();
+    void send_and_receive(std::uint64_t number);
+    void broadcast(std::uint64_t number);
     void follow(std::size_t step);
     void collect();
     void finish(const Step& step);
@@ -97,17 +113,21 @@ private:
     std::unique_ptr<std::uint64_t, void (*)(std::uint64_t*)> host_mail_;  ///< page-locked
     struct Streams {
         cuda::Stream wire, pack, unpack;
+        cuda::Event signalled;
     };
     std::unique_ptr<Streams> streams_;
 
     State state_ = State::Idle;
     std::uint64_t epoch_ = 0;
     std::size_t posted_ = 0, collected_ = 0;  ///< steps
-    bool is_launching_ = false;               ///< step posted_'s group is on its way to the stream
-    std::size_t left_ = 0;                    ///< pairs that are not done
-    bool has_segments_ = false;               ///< here, or on their way to here
-    std::size_t segments_ = 0;                ///< of this rank
-    std::size_t allowed_ = 0, placed_ = 0;    ///< of those
+    bool is_launching_ = false;               ///< step posted_'s groups go to the stream
+    Launch next_ = Launch::Done;              ///< of these: the next
+    std::vector<Group::Awaited> awaited_;     ///< signals of a push
+    Signals signals_ = Signals::Open;
+    std::size_t left_ = 0;                  ///< pairs that are not done
+    bool has_segments_ = false;             ///< here, or on their way to here
+    std::size_t segments_ = 0;              ///< of this rank
+    std::size_t allowed_ = 0, placed_ = 0;  ///< of those
     Bytes completed_ = 0;
     std::string refusal_;  ///< what a peer said is not of this push
 };

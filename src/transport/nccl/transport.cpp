@@ -62,7 +62,12 @@ public:
         roots_.clear();
         meet(links);
         if (links.destinations.empty() && links.sources.empty()) return;
-        communicator_ = make_communicator(neighbourhood_.members());
+        communicator_ = std::make_shared<Communicator>(context_, neighbourhood_.members(), device_);
+        if (has_window())
+            communicator_->open_window(arena_->data(),
+                                       std::max(arena_->bytes(), context_.cuda.at_least));
+        else
+            communicator_->register_memory(arena_->data(), arena_->bytes());
     }
 
     [[nodiscard]] std::unique_ptr<Push> prepare(BoundPlan plan) override {
@@ -81,6 +86,7 @@ public:
                                 [this](int root, const auto& members) {
                                     return communicator_of(root, members);
                                 },
+                            .has_window = has_window(),
                             .arena = *arena_,
                             .device = device_,
                             .arrived = arrived_,
@@ -93,8 +99,9 @@ public:
     [[nodiscard]] Attachment attachment() const override {
         if (!communicator_) return {};
         Attachment attached;
-        attached.registration = "ncclCommRegister";
+        attached.registration = has_window() ? "ncclCommWindowRegister" : "ncclCommRegister";
         attached.rows = fmt::format("ranges below {} are packed", human_bytes(kDirect));
+        if (has_window()) attached.rows += ", longer ones put by ncclPutSignal";
         if (broadcast_bytes_ > 0)
             attached.rows +=
                 fmt::format("; {} of a push by ncclBroadcast", human_bytes(broadcast_bytes_));
@@ -102,16 +109,17 @@ public:
     }
 
 private:
-    [[nodiscard]] std::shared_ptr<Communicator> make_communicator(std::vector<int> members) const {
-        auto made = std::make_shared<Communicator>(context_, std::move(members), device_);
-        made->register_memory(arena_->data(), arena_->bytes());
-        return made;
-    }
+    [[nodiscard]] bool has_window() const { return context_.nccl.mode == NcclMode::Put; }
+
     /// Kept until the next `connect`: a member may still read what another is done with.
     [[nodiscard]] std::shared_ptr<Communicator> communicator_of(int root,
                                                                 const std::vector<int>& members) {
         std::shared_ptr<Communicator>& one = roots_[{root, members}];
-        if (!one) one = make_communicator(members);
+        if (!one) {
+            auto made = std::make_shared<Communicator>(context_, members, device_);
+            made->register_memory(arena_->data(), arena_->bytes());
+            one = std::move(made);
+        }
         return one;
     }
 
@@ -167,12 +175,14 @@ private:
 const Capabilities& capabilities() {
     static const Capabilities value{.cuda_memory = true,
                                     .needs_target_progress = true,
-                                    .one_rank_per_gpu = true,
+                                    .one_rank_per_gpu = !may_share_gpus(),
                                     .broadcasts = true};
     return value;
 }
 
 std::unique_ptr<Transport> make(const Context& context) {
+    if (context.nccl.mode == NcclMode::Put)
+        if (const std::string why = why_no_puts(context); !why.empty()) throw ConfigError(why);
     return std::make_unique<NcclTransport>(context);
 }
 

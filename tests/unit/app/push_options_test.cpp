@@ -49,6 +49,21 @@ TEST(ParsePush, reads_where_gpu_memory_comes_from) {
         << "ranks take GPUs of their own";
 }
 
+TEST(ParsePush, reads_how_nccl_moves_long_ranges) {
+    EXPECT_EQ(parse({}).push.nccl.mode, transport::NcclMode::SendRecv);
+    const auto names = transport::transport_names();
+    if (std::find(names.begin(), names.end(), "nccl") == names.end())
+        GTEST_SKIP() << "this build has no NCCL";
+    const PushArguments a = parse({"--nccl-mode", "put", "--transport", "nccl"});
+    EXPECT_EQ(a.push.nccl.mode, transport::NcclMode::Put);
+    EXPECT_EQ(nlohmann::json::parse(options_json(a))["nccl_mode"], "put");
+    EXPECT_NE(digests_of(a), digests_of(parse({"--transport", "nccl"})));
+    PushArguments out;
+    EXPECT_THROW(
+        (void)parse_push({"--nccl-mode", "put", "--transport", "nccl", "--strategy", "relay"}, out),
+        ConfigError);
+}
+
 TEST(ParsePush, takes_cuda_memory_where_it_is_built_in_but_no_reference_copy_of_it) {
     const auto kinds = memory::memory_kinds();
     if (std::find(kinds.begin(), kinds.end(), "cuda") == kinds.end())
@@ -148,6 +163,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{{"--verify", "finger"}, "--verify finger: not one of none, fingerprint, full"},
         Refused{{"--memory", "gpu"}, "--memory gpu: not one of host"},
         Refused{{"--device-memory", "pool"}, "--device-memory pool"},
+        Refused{{"--nccl-mode", "get"}, "--nccl-mode get"},
+        Refused{{"--nccl-mode", "put", "--transport", "mpi"}, "--nccl-mode put"},
         Refused{{"--gpu", "one"}, "--gpu one"},
         Refused{{"--transport", "carrier-pigeon"}, "carrier-pigeon"},
         Refused{{"--window", "0"}, "--window 0: must be at least one byte"},
