@@ -27,16 +27,23 @@ void run(mpi::Communicator& world, mpi::Watchdog& watchdog, const std::string& n
     const auto label = [](int r) { return "rank " + std::to_string(r) + " (host n1)"; };
     world.set_labels(label);
     memory::ArenaOptions options;
+    // As in the conformance suite. What is put is a range; what is sent, rows that are packed.
+    const char* const mode = std::getenv("WEIGHTLIFT_TEST_NCCL_MODE");
+    const bool puts = mode != nullptr && std::strcmp(mode, "put") == 0;
+    if (puts) options.cuda.method = memory::DeviceMemory::Vmm;
     if (!is_host)
         options.cuda.device =
             cuda::choose_device(world.rank(), static_cast<int>(cuda::devices().size()));
     const auto arena = memory::make_arena(
         is_host ? memory::MemoryKind::Host : memory::MemoryKind::Cuda, kBytes, options);
-    const auto transport = make_transport(name, {.world = &world,
-                                                 .watchdog = &watchdog,
-                                                 .timeout = timeout,
-                                                 .label = label,
-                                                 .shares_staging = shares_staging(world.rank())});
+    const auto transport =
+        make_transport(name, {.world = &world,
+                              .watchdog = &watchdog,
+                              .timeout = timeout,
+                              .label = label,
+                              .shares_staging = shares_staging(world.rank()),
+                              .nccl = {puts ? NcclMode::Put : NcclMode::SendRecv},
+                              .cuda = options.cuda});
     const RegionKey key = transport->register_memory(*arena);
     const bool writes = world.rank() == 0;
     LinkTable links{{}, {}, {{0, 1}}};
@@ -56,7 +63,8 @@ void run(mpi::Communicator& world, mpi::Watchdog& watchdog, const std::string& n
         RegionKey theirs;
         std::memcpy(&theirs, keys.at(1).data(), sizeof theirs);
         plan.destinations = {{1, kBytes, theirs}};
-        plan.copies = {{0, 0, 8192, 0, 8192, kBytes / 8192, 4096}};
+        plan.copies = {puts ? Copy{0, 0, kBytes, 0, kBytes, 1, kBytes}
+                            : Copy{0, 0, 8192, 0, 8192, kBytes / 8192, 4096}};
     } else {
         plan.sources = {0};
     }

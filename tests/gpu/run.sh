@@ -42,12 +42,28 @@ if "$build/weightlift" --version | grep -q 'transports.*nccl'; then
         exit 1
     fi
     if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
-        for how in kill stop; do
-            echo "nccl: the destination is lost ($how)"
+        lose_peer() {
             # shellcheck disable=SC2086
             "$(dirname "$0")/../conformance/lost_peer_test.sh" \
-                "$build/tests/conformance/transport_lost_peer" nccl $how ${MPIEXEC:-mpirun --oversubscribe}
+                "$build/tests/conformance/transport_lost_peer" nccl "$1" ${MPIEXEC:-mpirun --oversubscribe}
+        }
+        for how in kill stop; do
+            echo "nccl: the destination is lost ($how)"
+            lose_peer $how
         done
+        version=$("$build/weightlift" --version | awk '$1 == "nccl" { print $2 }')
+        if printf '2.29\n%s\n' "$version" | sort -CV; then
+            export WEIGHTLIFT_TEST_NCCL_MODE=put WEIGHTLIFT_TEST_MEMORY=cuda-vmm
+            echo "nccl: conformance suite by puts"
+            # shellcheck disable=SC2086
+            ${MPIEXEC:-mpirun --oversubscribe} -n 2 "$build/tests/conformance/transport_conformance" \
+                --gtest_brief=1 --gtest_filter='*nccl*'
+            for how in kill stop; do
+                echo "nccl: the destination of puts is lost ($how)"
+                lose_peer $how
+            done
+            unset WEIGHTLIFT_TEST_NCCL_MODE WEIGHTLIFT_TEST_MEMORY
+        fi
     fi
 fi
 if [ "$(nvidia-smi -L | wc -l)" -ge 1 ]; then

@@ -48,7 +48,6 @@ public:
     [[nodiscard]] bool is_aborted() const { return comm_ == nullptr; }
 
 private:
-    friend class Group;
     void check(ncclResult_t result, const char* call) const;
     /// Until the last call is through.
     void await(const mpi::Deadline& deadline, const char* what);

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "weightlift/transport/registry.hpp"
+
 #include "unit/layout/refused.hpp"
 
 namespace weightlift::app {
