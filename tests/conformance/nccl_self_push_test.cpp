@@ -14,6 +14,7 @@ struct SelfPush {
     std::vector<Copy> copies;
     Bytes slice = 0, max_message = 0;
     std::vector<Segment> segments{};
+    std::uint32_t broadcast_from = 0;  ///< not 0: by the kernel for local copies
 
     [[nodiscard]] Bytes bytes() const {
         Bytes sum = 0;
@@ -66,8 +67,12 @@ public:
         return prepare_for(static_cast<std::uint32_t>(what_.segments.size()));
     }
     [[nodiscard]] std::unique_ptr<Push> prepare_for(std::uint32_t signals) {
-        return transport_->prepare(
-            {{{0, 2 * what_.half, key_}}, what_.copies, what_.segments, {0}, {signals}});
+        return transport_->prepare({{{0, 2 * what_.half, key_}},
+                                    what_.copies,
+                                    what_.segments,
+                                    {0},
+                                    {signals},
+                                    what_.broadcast_from});
     }
     [[nodiscard]] Bytes bytes() const { return what_.bytes(); }
 
@@ -160,9 +165,14 @@ TEST_F(NcclSelfPush, carries_what_needs_many_rounds) {
 }
 
 TEST_F(NcclSelfPush, carries_segments_as_they_are_allowed) {
-    for (const Bytes limit : {Bytes{0}, Bytes{30000}}) {
+    struct Case {
+        Bytes limit = 0;
+        std::uint32_t broadcast_from = 0;
+    };
+    for (const auto& [limit, broadcast_from] : {Case{}, Case{30000, 0}, Case{0, 1}}) {
         SelfPush what = mixed(4 * MiB, 2 * MiB, 11);
         what.slice = what.max_message = limit;
+        what.broadcast_from = broadcast_from;
         // Of none to four copies each, one or two in a round, with rounds left out.
         std::mt19937_64 random(12);
         std::uint32_t round = 2;

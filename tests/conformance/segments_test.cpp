@@ -132,6 +132,10 @@ Scenario to_all() {
     constexpr std::uint32_t kTotal = 9;
     const int count = last_rank() + 1;
     const auto part = [&](int rank) { return static_cast<Bytes>(rank) * kTotal * kChunkBytes; };
+    // Segments of a rank before its chunk c >= 1, with those to itself.
+    const auto own_before = [&](std::uint32_t c) {
+        return static_cast<std::uint32_t>(count - 1) * c + c - 1;
+    };
     std::vector<Step> steps;
     for (std::uint32_t c = 0; c < kTotal; ++c)
         for (int root = 0; root < count; ++root)
@@ -145,12 +149,20 @@ Scenario to_all() {
                     step.copies = {{0, from, 300, to, 200, 20, 100}};
                 else
                     step.copies = {contiguous(from, to, kChunkBytes)};
-                if (c % 2 == 1)
-                    step.waits = {{(root + 1) % count, c},
-                                  {root, static_cast<std::uint32_t>(count - 1) * c}};
+                if (c % 2 == 1) step.waits = {{(root + 1) % count, c}, {root, own_before(c)}};
                 steps.push_back(step);
             }
-    Scenario scenario = scenario_of(part(count + 1), std::move(steps));
+    // And to itself what it sent before, once that has gone to all others.
+    for (std::uint32_t c = 1; c < kTotal; ++c)
+        for (int rank = 0; rank < count; ++rank) {
+            const Bytes from = (c - 1) * kChunkBytes;
+            steps.push_back({rank,
+                             rank,
+                             c,
+                             {{0, from, 60, part(count + 1) + from, 50, 100, 50}},
+                             {{rank, own_before(c)}}});
+        }
+    Scenario scenario = scenario_of(part(count + 2), std::move(steps));
     scenario.broadcast_from = 1;
     return scenario;
 }

@@ -48,7 +48,8 @@ struct BoundPlan {
     std::vector<Segment> segments;  ///< empty: all copies may be executed at once, in one go
     std::vector<int> sources;       ///< each notifies exactly once per push, after its last segment
     std::vector<std::uint32_t> signals;  ///< by source: its segments to this rank; empty: none
-    /// What at least so many destinations get alike in a round may go by one operation; 0: nothing.
+    /// What at least so many destinations get alike in a round may go by one operation, and what a
+    /// rank sends itself by a plain copy; 0: nothing.
     std::uint32_t broadcast_from = 0;
     Bytes window = 0;  ///< most bytes outstanding per destination; 0: no limit
 };

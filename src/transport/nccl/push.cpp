@@ -44,6 +44,7 @@ NcclPush::NcclPush(const BoundPlan& plan, const std::vector<MessageRules>& rules
         for (Pair& pair : *pairs) {
             pair.index = parts_.communicator->index_of(pair.rank);
             pair.bytes = pair.list.bytes();
+            pair.is_local = plan.broadcast_from > 0 && pair.rank == parts_.context.world->rank();
         }
     join_roots();
     const DeviceGuard guard(parts_.device);
@@ -282,6 +283,9 @@ void NcclPush::follow(std::size_t s) {
     if (step.unpack.size() > 0)
         launch_copy(stream.get(), multiprocessors_, pieces() + step.unpack.begin,
                     step.unpack.size(), scratch_->data(), parts_.arena.data());
+    if (step.local.size() > 0)
+        launch_copy(stream.get(), multiprocessors_, pieces() + step.local.begin, step.local.size(),
+                    parts_.arena.data(), parts_.arena.data());
     if (step.brings_mail)
         check(cudaMemcpyAsync(host_mail_.get() + 1, mail(1),
                               (sources_.size() + destinations_.size()) * sizeof(std::uint64_t),

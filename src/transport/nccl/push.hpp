@@ -10,6 +10,9 @@
 // bytes are unpacked, the destination sends it back, since a send that NCCL is done with need not
 // have arrived.
 //
+// In plans of broadcasts a rank's copies to itself go by a kernel after the group, as users of NCCL
+// do it; in others through NCCL, as all.
+//
 // Where ranges are put they go one-sided, those of a number before its sends. A put waits for
 // nobody: all have agreed since the last push. Of segments nothing is put. A stream that waits for
 // signals cannot be given up, as only the peer ends that: so the source sends the epoch once more

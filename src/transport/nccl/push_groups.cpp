@@ -62,6 +62,7 @@ void NcclPush::send_and_receive(std::uint64_t number) {
             const std::size_t round = to.posted;
             if (!to.has(round, number)) continue;
             if (sends_epoch(to, round)) group.send(mail(0), kWord, to.index, wire);
+            if (to.is_local) continue;
             if (!puts(to))
                 for (const Message& message : to.list.messages_of(round))
                     group.send(arena + message.src_offset, message.bytes, to.index, wire);
@@ -73,6 +74,7 @@ void NcclPush::send_and_receive(std::uint64_t number) {
             const std::size_t round = from.posted;
             if (!from.has(round, number)) continue;
             if (sends_epoch(from, round)) group.receive(mail(1 + i), kWord, from.index, wire);
+            if (from.is_local) continue;
             if (!puts(from))
                 for (const Message& message : from.list.messages_of(round))
                     group.receive(arena + message.dst_offset, message.bytes, from.index, wire);

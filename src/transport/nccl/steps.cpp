@@ -25,7 +25,9 @@ void stage(Steps& steps, std::vector<Pair>& pairs, Step::Range Step::*pieces_of)
     std::vector<Bytes> packed(steps.list.size());
     for (const Pair& pair : pairs)
         for (const Round& round : pair.list.rounds)
-            packed[step_of(steps.list, round.number)] += round_up(round.packed_bytes, kAlignment);
+            if (!pair.is_local)
+                packed[step_of(steps.list, round.number)] +=
+                    round_up(round.packed_bytes, kAlignment);
     const Bytes half = *std::max_element(packed.begin(), packed.end());
     for (std::size_t s = 0; s < steps.list.size(); ++s) {
         Step::Range& range = steps.list[s].*pieces_of;
@@ -35,6 +37,7 @@ void stage(Steps& steps, std::vector<Pair>& pairs, Step::Range Step::*pieces_of)
             const std::size_t round = pair.staging.size();
             if (!pair.has(round, steps.list[s].number)) continue;
             pair.staging.push_back(at);
+            if (pair.is_local) continue;
             for (const Packed& one : pair.list.packed_of(round)) {
                 plan::Copy copy = one.copy;
                 (packs ? copy.dst_offset : copy.src_offset) = at + one.at;
@@ -46,6 +49,21 @@ void stage(Steps& steps, std::vector<Pair>& pairs, Step::Range Step::*pieces_of)
         range.end = steps.pieces.size();
     }
     steps.staging_bytes += 2 * half;
+}
+
+void cut_local_copies(Steps& steps, const std::vector<Pair>& destinations) {
+    const auto local = std::find_if(destinations.begin(), destinations.end(),
+                                    [](const Pair& pair) { return pair.is_local; });
+    if (local == destinations.end()) return;
+    for (std::size_t i = 0; i < local->list.rounds.size(); ++i) {
+        Step::Range& range = steps.list[step_of(steps.list, local->list.rounds[i].number)].local;
+        range.begin = steps.pieces.size();
+        for (const Message& m : local->list.messages_of(i))
+            cut_into_pieces({0, m.src_offset, m.bytes, m.dst_offset, m.bytes, 1, m.bytes},
+                            steps.pieces);
+        for (const Packed& one : local->list.packed_of(i)) cut_into_pieces(one.copy, steps.pieces);
+        range.end = steps.pieces.size();
+    }
 }
 
 /// Which step needs how many of this rank's segments to be allowed, and how many have travelled
@@ -96,6 +114,7 @@ Steps make_steps(std::vector<Pair>& destinations, std::vector<Pair>& sources,
                 steps.list[step_of(steps.list, pair.list.rounds[i].number)].brings_mail = true;
     stage(steps, destinations, &Step::pack);
     stage(steps, sources, &Step::unpack);
+    cut_local_copies(steps, destinations);
     find_segments(steps.list, destinations, segments);
     return steps;
 }

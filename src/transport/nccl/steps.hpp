@@ -21,6 +21,7 @@ struct Pair {
     std::size_t posted = 0, finished = 0;  ///< rounds
     std::uint32_t signals = 0;             ///< of a source: segments that are there
     bool is_done = false;
+    bool is_local = false;  ///< of the rank with itself, and copied by a kernel of its own
     /// Whether its round `next` is the one of that number.
     [[nodiscard]] bool has(std::size_t next, std::uint64_t number) const {
         return next < list.rounds.size() && list.rounds[next].number == number;
@@ -33,12 +34,14 @@ struct Step {
         [[nodiscard]] std::size_t size() const { return end - begin; }
     };
     std::uint64_t number = 0;
-    Range pack, unpack;        ///< pieces
-    bool brings_mail = false;  ///< epochs, from sources or back from destinations
-    std::size_t needs = 0;     ///< segments that must be allowed
-    std::size_t placed = 0;    ///< leading segments that have travelled with it and those before
+    Range pack, unpack, local;  ///< pieces; local ones from arena to arena
+    bool brings_mail = false;   ///< epochs, from sources or back from destinations
+    std::size_t needs = 0;      ///< segments that must be allowed
+    std::size_t placed = 0;     ///< leading segments that have travelled with it and those before
     /// Whether something follows on this rank once the group is done.
-    [[nodiscard]] bool has_more() const { return brings_mail || unpack.size() > 0; }
+    [[nodiscard]] bool has_more() const {
+        return brings_mail || unpack.size() > 0 || local.size() > 0;
+    }
 };
 
 struct Steps {

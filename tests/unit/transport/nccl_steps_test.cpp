@@ -215,6 +215,36 @@ TEST(NcclSteps, send_nothing_that_is_not_allowed) {
     }
 }
 
+TEST(NcclSteps, copy_all_that_a_rank_sends_itself_without_staging) {
+    constexpr Bytes big = 3 * MiB, k = KiB;
+    const plan::Copy copies[] = {{0, 0, big, 4 * big, big, 1, big},
+                                 {0, big, 8 * k, 5 * big, 4 * k, 9, 4 * k},
+                                 {0, 7, 90, 6 * big, 90, 1, 90}};
+    const Segment segments[] = {{2, 0, 1}, {3, 0, 5}};
+    std::vector<Pair> to(1), from(1);
+    to[0].list = from[0].list = cut_segments(copies, segments, {});
+    to[0].is_local = from[0].is_local = true;
+    const Steps steps = make_steps(to, from, segments);
+    EXPECT_EQ(steps.staging_bytes, 0U);
+    std::vector<Bytes> expected(7 * big), actual(7 * big);
+    const auto run = [](std::vector<Bytes>& memory, const auto& copy) {
+        for (Bytes row = 0; row < copy.rows; ++row)
+            for (Bytes i = 0; i < copy.row_bytes; ++i)
+                memory[copy.dst_offset + row * copy.dst_pitch + i] =
+                    copy.src_offset + row * copy.src_pitch + i + 1;
+    };
+    for (const auto& copy : copies) run(expected, copy);
+    for (const Step& step : steps.list) {
+        EXPECT_EQ(step.pack.size() + step.unpack.size(), 0U);
+        EXPECT_TRUE(step.local.size() == 0 || step.has_more());
+        for (std::size_t p = step.local.begin; p < step.local.end; ++p)
+            run(actual, steps.pieces[p]);
+    }
+    EXPECT_EQ(actual, expected);
+    EXPECT_EQ(steps.list.front().number, round_number(1, 0));
+    EXPECT_GT(steps.list.front().local.size(), 0U);
+}
+
 TEST(NcclSteps, are_those_that_a_rank_has_a_part_in) {
     // Of a plan without segments: two rounds, and the answer two after.
     constexpr Bytes big = 100 * MiB, k = KiB;
