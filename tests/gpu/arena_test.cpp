@@ -70,6 +70,14 @@ TEST_P(CudaArena, gives_its_file_descriptor_where_it_has_one) {
         EXPECT_EQ(arena->share_fd(), -1);
 }
 
+TEST_P(CudaArena, takes_more_memory_than_it_holds_where_that_is_asked_for) {
+    CudaOptions longer = options();
+    longer.at_least = 8 * MiB;
+    const auto arena = make_cuda_arena(1000, longer);
+    EXPECT_EQ(arena->bytes(), 1000U);
+    EXPECT_GE(share_cuda_arena(*arena).size, 8 * MiB);
+}
+
 TEST_P(CudaArena, exports_parts_as_dma_bufs) {
     constexpr Bytes kBytes = 4 * MiB + 100;
     const auto arena = make_cuda_arena(kBytes, options());
