@@ -119,6 +119,7 @@ record::RunInfo make_run_info(const std::string& command, const std::string& lab
                              "HDF5_USE_FILE_LOCKING",
                              "CUDA_VISIBLE_DEVICES",
                              "NCCL_NVLS_ENABLE",
+                             "NCCL_MULTI_RANK_GPU_ENABLE",
                              "NCCL_IB_HCA",
                              "NCCL_SOCKET_IFNAME"})
         if (const char* value = std::getenv(name)) run.provenance.emplace_back(name, value);
