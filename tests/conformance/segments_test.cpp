@@ -146,9 +146,9 @@ Scenario to_all() {
                 const Bytes to = part(1 + (root - other + count) % count) + from;
                 Step step{.src = root, .dst = other, .round = c};
                 if (c % 3 == 2)
-                    step.copies = {{0, from, 300, to, 200, 20, 100}};
+                    step.copies.push_back({0, from, 300, to, 200, 20, 100});
                 else
-                    step.copies = {contiguous(from, to, kChunkBytes)};
+                    step.copies.push_back(contiguous(from, to, kChunkBytes));
                 if (c % 2 == 1) step.waits = {{(root + 1) % count, c}, {root, own_before(c)}};
                 steps.push_back(step);
             }

@@ -139,8 +139,22 @@ NcclPush::~NcclPush() {
     }
 }
 
-/// What has begun must not reach anybody's memory in a later push.
+/// What has begun must not reach anybody's memory in a later push. NCCL says that aborting waits
+/// for nobody, and streams end with it; where a peer is lost, that is not to be relied on.
 void NcclPush::give_up() noexcept {
+    const Context& context = parts_.context;
+    if (context.watchdog == nullptr) return end_all();
+    const auto timeout = context.timeout / 2;
+    const auto guard = context.watchdog->guard(mpi::Deadline(timeout), [this, timeout] {
+        return fmt::format(
+            "{}: NCCL has not given up the push of epoch {} within {:g} s; not done with {}",
+            parts_.context.label(parts_.context.world->rank()), epoch_,
+            std::chrono::duration<double>(timeout).count(), peers_not_done());
+    });
+    end_all();
+}
+
+void NcclPush::end_all() noexcept {
     parts_.communicator->abort();
     for (const auto& [root, communicator] : roots_) communicator->abort();
     for (const auto* stream : {&streams_->wire, &streams_->pack, &streams_->unpack})
@@ -212,9 +226,13 @@ bool NcclPush::is_launched() const try {
     for (const auto& [root, communicator] : roots_) is_ready = communicator->is_ready() && is_ready;
     return is_ready;
 } catch (const TransportError& error) {
+    throw TransportError(fmt::format("{}; not done with {}", error.what(), peers_not_done()));
+}
+
+std::string NcclPush::peers_not_done() const {
     std::vector<std::string> peers;
     for (const int rank : pending()) peers.push_back(parts_.context.label(rank));
-    throw TransportError(fmt::format("{}; not done with {}", error.what(), name_some(peers)));
+    return name_some(peers);
 }
 
 void NcclPush::post() {
