@@ -11,7 +11,8 @@ import h5py
 
 ROWS = [("v2lite", "DeepSeek-V2-Lite, 1 → 1"), ("qwen3-4-2", "Qwen3-8B, tp=4 → tp=2"),
         ("qwen3-2-4", "Qwen3-8B, tp=2 → tp=4"), ("moonlight", "Moonlight, 8 ranks → 8 ranks"),
-        ("v2lite-nccl", "DeepSeek-V2-Lite, 1 → 1"), ("v2lite-staged", "its first 8 layers, 1 → 1")]
+        ("v2lite-nccl", "DeepSeek-V2-Lite, 1 → 1"),
+        ("v2lite-nccl-put", "the same by `--nccl-mode put`"), ("v2lite-staged", "its first 8 layers, 1 → 1")]
 STRATEGIES = ("direct", "replica", "broadcast", "relay")
 
 

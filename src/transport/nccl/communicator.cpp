@@ -172,11 +172,30 @@ bool Communicator::is_ready() {
     return state == ncclSuccess;
 }
 
+void end_in_time(const Context& context, const std::function<std::string()>& what,
+                 const std::function<void()>& work) noexcept {
+    if (context.watchdog == nullptr) return work();
+    const auto timeout = context.timeout / 2;
+    const auto guard = context.watchdog->guard(mpi::Deadline(timeout), [&context, &what, timeout] {
+        return fmt::format("{}: {} within {:g} s", context.label(context.world->rank()), what(),
+                           std::chrono::duration<double>(timeout).count());
+    });
+    work();
+}
+
 void Communicator::abort() noexcept {
     if (comm_ == nullptr) return;
-    const ncclResult_t result = ncclCommAbort(std::exchange(comm_, nullptr));
-    if (result != ncclSuccess && result != ncclInProgress)
-        std::fprintf(stderr, "weightlift: ncclCommAbort: %s\n", ncclGetErrorString(result));
+    const auto what = [this] {
+        std::vector<std::string> peers;
+        for (const int member : members_)
+            if (member != context_.world->rank()) peers.push_back(context_.label(member));
+        return "NCCL has not given up its communicator with " + name_some(peers);
+    };
+    end_in_time(context_, what, [this] {
+        const ncclResult_t result = ncclCommAbort(std::exchange(comm_, nullptr));
+        if (result != ncclSuccess && result != ncclInProgress)
+            std::fprintf(stderr, "weightlift: ncclCommAbort: %s\n", ncclGetErrorString(result));
+    });
 }
 
 void Communicator::check(ncclResult_t result, const char* call) const {

@@ -43,7 +43,8 @@ public:
     /// way, has failed.
     [[nodiscard]] bool is_ready();
 
-    /// Ends everything under way, here and now; waits for no peer. Nothing else may follow.
+    /// Ends everything under way, here and now, in time; waits for no peer. Nothing else may
+    /// follow.
     void abort() noexcept;
     [[nodiscard]] bool is_aborted() const { return comm_ == nullptr; }
 
@@ -60,6 +61,12 @@ private:
     ncclComm_t comm_ = nullptr;
     ncclWindow_vidmem* window_ = nullptr;  ///< of all members; goes with the communicator
 };
+
+/// Work that, as NCCL says, waits for nobody: where a peer is lost, that is not to be relied on.
+/// After half the timeout the watchdog says that this rank `what` (a phrase that names peers), and
+/// ends the process.
+void end_in_time(const Context& context, const std::function<std::string()>& what,
+                 const std::function<void()>& work) noexcept;
 
 /// Why messages cannot be put with this build, library and memory; empty: they can.
 [[nodiscard]] std::string why_no_puts(const Context& context);

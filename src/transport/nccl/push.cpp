@@ -139,26 +139,18 @@ NcclPush::~NcclPush() {
     }
 }
 
-/// What has begun must not reach anybody's memory in a later push. NCCL says that aborting waits
-/// for nobody, and streams end with it; where a peer is lost, that is not to be relied on.
+/// What has begun must not reach anybody's memory in a later push.
 void NcclPush::give_up() noexcept {
-    const Context& context = parts_.context;
-    if (context.watchdog == nullptr) return end_all();
-    const auto timeout = context.timeout / 2;
-    const auto guard = context.watchdog->guard(mpi::Deadline(timeout), [this, timeout] {
-        return fmt::format(
-            "{}: NCCL has not given up the push of epoch {} within {:g} s; not done with {}",
-            parts_.context.label(parts_.context.world->rank()), epoch_,
-            std::chrono::duration<double>(timeout).count(), peers_not_done());
-    });
-    end_all();
-}
-
-void NcclPush::end_all() noexcept {
     parts_.communicator->abort();
     for (const auto& [root, communicator] : roots_) communicator->abort();
-    for (const auto* stream : {&streams_->wire, &streams_->pack, &streams_->unpack})
-        cuda::warn(cudaStreamSynchronize(stream->get()), "cudaStreamSynchronize");
+    const auto what = [this] {
+        return fmt::format("the streams of the push of epoch {} have not ended; not done with {}",
+                           epoch_, peers_not_done());
+    };
+    end_in_time(parts_.context, what, [this] {
+        for (const auto* stream : {&streams_->wire, &streams_->pack, &streams_->unpack})
+            cuda::warn(cudaStreamSynchronize(stream->get()), "cudaStreamSynchronize");
+    });
 }
 
 const Piece* NcclPush::pieces() const {

@@ -100,7 +100,6 @@ private:
     void collect();
     void finish(const Step& step);
     void give_up() noexcept;
-    void end_all() noexcept;
     [[nodiscard]] std::string peers_not_done() const;
     [[nodiscard]] const Piece* pieces() const;
     [[nodiscard]] std::byte* mail(std::size_t word) const;
