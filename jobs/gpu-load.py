@@ -99,7 +99,7 @@ def measure(build, copier, gpu, kind):
 
 def table(folder):
     with open(os.path.join(folder, "load.json"), encoding="utf-8") as file:
-        cases = json.load(file)
+        cases = sorted(json.load(file), key=lambda one: CASES.index((one["gpu"], one["beside"], one["work"])))
     print("| GPU | work | beside | alone | with it | loss | between turns alone | MHz | W |")
     print("|---|---|---|---|---|---|---|---|---|")
     for case in cases:
