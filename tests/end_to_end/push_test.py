@@ -21,7 +21,7 @@ SHORT = ["--iterations", "2", "--warmup", "1", "--verify", "full"]
 @launch.needs_mpi
 class Push(launch.InFolder):
     """tests/lab runs the same over other transports, on other hosts."""
-    transports = ("shm", "mpi")
+    transports = ("shm", "mpi", "staged")
     scenarios = SCENARIOS
 
     def push(self, trainers, rollouts, *arguments, transport, output):

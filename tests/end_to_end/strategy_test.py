@@ -19,7 +19,7 @@ except ImportError:
     h5py = None
 
 STEPPED = ("replica", "broadcast", "relay")
-TRANSPORTS = ("shm", "mpi")
+TRANSPORTS = ("shm", "mpi", "staged")
 ALL = os.environ.get("WEIGHTLIFT_TEST_ALL") == "1"
 
 
@@ -29,7 +29,8 @@ class Strategies(launch.InFolder):
     transports = TRANSPORTS
     scenarios = SCENARIOS
     strategies = STEPPED
-    turns = None if ALL else itertools.cycle(TRANSPORTS)
+    # One more than there are strategies, so that each meets every transport.
+    turns = None if ALL else itertools.cycle((*TRANSPORTS, "shm"))
     # Small enough for several buckets, and for what cannot be split.
     flags = ("--staging-limit", "1MiB")
 
