@@ -108,7 +108,7 @@ private:
         call_ = call;
     }
     ncclComm_t comm_;
-    ncclWindow_vidmem* window_;
+    [[maybe_unused]] ncclWindow_vidmem* window_;  ///< before NCCL 2.29: of nobody
     ncclResult_t failed_ = ncclSuccess;
     const char* call_ = "";  ///< that failed
 };
