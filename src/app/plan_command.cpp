@@ -17,6 +17,7 @@
 #include "prediction_json.hpp"
 #include "prediction_text.hpp"
 #include "scenario_table.hpp"
+#include "step_plan.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
@@ -53,6 +54,38 @@ std::string show(const Spread& s, Show&& text) {
     if (s.count == 0) return "-";
     return fmt::format("{} / {} / {}", text(s.low), text(static_cast<std::uint64_t>(s.mean())),
                        text(s.high));
+}
+
+void print_scene(const Scene& scene) {
+    const auto engines = scene.rollout.engine_begins().size();
+    fmt::print("model    {}: {} parameters, {}\n", scene.model.name(),
+               scene.model.parameter_count(), human_bytes(scene.model.bytes()));
+    fmt::print("trainer  {}: {} ranks\n", scene.trainer.description(), scene.trainer.world_size());
+    fmt::print("rollout  {}: {} ranks in {} engine{}\n", scene.rollout.description(),
+               scene.rollout.world_size(), engines, engines == 1 ? "" : "s");
+}
+
+/// As the cluster places the ranks; without one all are on one node.
+std::vector<int> nodes_of(const std::optional<sim::Cluster>& cluster, Rank trainers, Rank ranks) {
+    std::vector<int> nodes(static_cast<std::size_t>(ranks));
+    if (!cluster) return nodes;
+    const sim::Fabric fabric(*cluster, trainers, ranks);
+    for (Rank rank = 0; rank < ranks; ++rank)
+        nodes[static_cast<std::size_t>(rank)] = fabric.place(rank).node;
+    return nodes;
+}
+
+void print_steps(const StepPlanInputs& in, bool is_json) {
+    const StepTotals totals = gather_totals(in.planner, in.stepper);
+    if (is_json) {
+        Bytes bytes = 0;
+        for (Rank rank = in.planner.trainers(); rank < in.planner.world_size(); ++rank)
+            for (const plan::Transfer& t : in.planner.received_by(rank)) bytes += t.bytes();
+        write_step_plan_json(stdout, in, totals, bytes);
+        return;
+    }
+    print_scene(in.scene);
+    std::fputs(step_plan_text(in, totals).c_str(), stdout);
 }
 
 void print_ranks(const Scene& scene, const plan::PlanStatistics& stats) {
@@ -104,6 +137,7 @@ void print_queue_pairs(const plan::PlanStatistics& stats) {
 int run_plan(const Arguments& arguments) {
     SceneOptions options;
     std::string format = "text", emit, cluster_name, minimum_slice = "256KiB";
+    std::string strategy_name = "direct", staging_limit = "2GiB";
     bool is_merged = false, is_simulated = false;
     std::string scenarios;
     SimulationOptions simulation;
@@ -123,12 +157,22 @@ int run_plan(const Arguments& arguments) {
                    "with --simulate: a table of all job files of this folder instead");
     app.add_option("--min-slice", minimum_slice, "smallest slice a region is cut into")
         ->capture_default_str();
+    app.add_option("--strategy", strategy_name, "direct, replica, broadcast, relay")
+        ->capture_default_str();
+    app.add_option("--staging-limit", staging_limit, "most bytes of staging a rank")
+        ->capture_default_str();
     if (parse_arguments(app, arguments) == Parsed::HelpShown) return 0;
     if (format != "text" && format != "json")
         throw ConfigError(fmt::format("--format {}: not text or json", format));
     if (is_merged && format != "json") throw ConfigError("--merged needs --format json");
     if (!emit.empty() && emit != "trainer" && emit != "rollout")
         throw ConfigError(fmt::format("--emit-layout {}: not trainer or rollout", emit));
+    const plan::Strategy strategy = parse_strategy(strategy_name);
+    const bool has_steps = strategy != plan::Strategy::Direct;
+    if (has_steps && (is_merged || is_simulated || !emit.empty()))
+        throw ConfigError(fmt::format(
+            "--strategy {} excludes --merged, --simulate (of all strategies) and --emit-layout",
+            strategy_name));
     if (!scenarios.empty() && !is_simulated) throw ConfigError("--scenarios needs --simulate");
     if (is_simulated && (is_merged || !emit.empty()))
         throw ConfigError("--simulate excludes --merged and --emit-layout");
@@ -154,6 +198,20 @@ int run_plan(const Arguments& arguments) {
             stdout);
         return 0;
     }
+    if (has_steps) {
+        const Rank trainers = scene.trainer.world_size();
+        const Rank ranks = trainers + scene.rollout.world_size();
+        plan_options.node = nodes_of(cluster, trainers, ranks);
+        const plan::Planner planner(scene.model, scene.trainer, scene.rollout, plan_options);
+        plan::StepOptions step_options;
+        step_options.staging_limit = parse_bytes(staging_limit, "--staging-limit");
+        step_options.node = plan_options.node;
+        step_options.stages = trainer_stages(options);
+        const plan::StepPlanner stepper(planner, strategy, step_options);
+        print_steps({scene, planner, stepper, strategy, step_options.staging_limit},
+                    format == "json");
+        return 0;
+    }
     const plan::Planner planner(scene.model, scene.trainer, scene.rollout, plan_options);
     const plan::PlanStatistics stats = plan::gather_statistics(planner);
     if (format == "json" && !is_simulated) {
@@ -168,12 +226,7 @@ int run_plan(const Arguments& arguments) {
         std::fputs(prediction_json(scene, stats, fabric, simulation, strategies).c_str(), stdout);
         return 0;
     }
-    const auto engines = scene.rollout.engine_begins().size();
-    fmt::print("model    {}: {} parameters, {}\n", scene.model.name(),
-               scene.model.parameter_count(), human_bytes(scene.model.bytes()));
-    fmt::print("trainer  {}: {} ranks\n", scene.trainer.description(), planner.trainers());
-    fmt::print("rollout  {}: {} ranks in {} engine{}\n", scene.rollout.description(),
-               planner.rollouts(), engines, engines == 1 ? "" : "s");
+    print_scene(scene);
     fmt::print(
         "plan     {:016x}: {} in {} transfers, {} copies after merging, {} pairs of ranks\n\n",
         stats.digest, human_bytes(stats.bytes), stats.transfers, stats.copies, stats.pairs.size());

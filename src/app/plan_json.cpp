@@ -103,6 +103,37 @@ public:
         end_steps();
     }
 
+    /// Of all ranks, step by step.
+    void steps(const plan::StepPlanner& stepper) {
+        std::vector<plan::ArenaMap> maps;
+        for (Rank r = 0; r < planner_.trainers(); ++r) maps.emplace_back(scene_.trainer, r);
+        for (Rank r = 0; r < planner_.rollouts(); ++r) maps.emplace_back(scene_.rollout, r);
+        std::fputs(" \"steps\": [", out_);
+        for (std::size_t step = 0; step < stepper.steps().size(); ++step) {
+            fmt::print(out_, "{}{{\"name\": \"{}\", \"transfers\": [", step == 0 ? "" : ",\n",
+                       stepper.steps()[step]);
+            is_first_ = true;
+            for (Rank rank = 0; rank < planner_.world_size(); ++rank) {
+                const plan::StepPart part = stepper.part_of(rank);
+                for (std::size_t i = 0; i < part.sent.size(); ++i)
+                    if (part.sent[i].step == step) segment(part.sent[i], i, maps);
+            }
+            flush();
+            std::fputs("]}", out_);
+        }
+        std::fputs("],\n \"gates\": [", out_);
+        is_first_ = true;
+        for (Rank rank = 0; rank < planner_.world_size(); ++rank)
+            for (const plan::Gate& gate : stepper.part_of(rank).gates) {
+                entry();
+                text_ +=
+                    fmt::format("{{\"rank\": {}, \"segment\": {}, \"source\": {}, \"count\": {}}}",
+                                rank, gate.segment, gate.source, gate.count);
+            }
+        flush();
+        std::fputs("],\n", out_);
+    }
+
     void padding() {
         std::fputs(" \"padding\": [", out_);
         is_first_ = true;
@@ -129,6 +160,46 @@ private:
             (map.offset_at(middle) <= offset ? low : high) = middle;
         }
         return {map.parameters()[low], offset - map.offset_at(low)};
+    }
+
+    void segment(const plan::StepSegment& segment, std::size_t number,
+                 const std::vector<plan::ArenaMap>& maps) {
+        const auto begin = [&] {
+            entry();
+            text_ += fmt::format("{{\"segment\": {}, \"round\": {}", number, segment.round);
+        };
+        if (segment.copies.empty()) {
+            begin();
+            text_ += fmt::format(", \"src\": {{\"rank\": {}}}, \"dst\": {{\"rank\": {}}}}}",
+                                 segment.src, segment.dst);
+        }
+        for (const plan::Copy& c : segment.copies) {
+            begin();
+            text_ += ", \"src\": ";
+            place(segment.src, maps, c.src_offset, c.src_pitch);
+            text_ += ", \"dst\": ";
+            place(segment.dst, maps, c.dst_offset, c.dst_pitch);
+            text_ += fmt::format(", \"rows\": {}, \"row_bytes\": {}}}", c.rows, c.row_bytes);
+        }
+    }
+    /// In a parameter of the rank's, or in its staging.
+    void place(Rank rank, const std::vector<plan::ArenaMap>& maps, Bytes offset, Bytes pitch) {
+        const plan::ArenaMap& map = maps[static_cast<std::size_t>(rank)];
+        const Rank rollout = rank - planner_.trainers();
+        text_ += fmt::format("{{\"rank\": {}", rank);
+        if (rollout >= 0)
+            text_ += fmt::format(", \"engine\": {}, \"engine_rank\": {}",
+                                 scene_.rollout.engine_of(rollout),
+                                 scene_.rollout.engine_rank_of(rollout));
+        if (offset >= map.bytes()) {
+            text_ += fmt::format(", \"buffer\": \"staging\", \"offset\": {}, \"pitch\": {}}}",
+                                 offset - map.bytes(), pitch);
+            return;
+        }
+        const auto [parameter, within] = locate(map, offset);
+        text_ += fmt::format(
+            ", \"buffer\": \"weights\", \"parameter\": {}, \"offset\": {}, \"pitch\": {}}}",
+            (rollout >= 0 ? rollout_names_ : trainer_names_)[parameter], within, pitch);
     }
 
     void begin_steps() { std::fputs(" \"steps\": [{\"name\": \"push\", \"transfers\": [", out_); }
@@ -175,6 +246,18 @@ void write_plan_json(std::FILE* out, const Scene& scene, const plan::Planner& pl
         writer.merged();
     else
         writer.transfers();
+    writer.padding();
+}
+
+void write_step_plan_json(std::FILE* out, const StepPlanInputs& in, const StepTotals& totals,
+                          Bytes bytes) {
+    PlanWriter writer(out, in.scene, in.planner);
+    writer.header(totals.digest, bytes);
+    fmt::print(out, " \"strategy\": \"{}\", \"moved_bytes\": {},\n", to_string(in.strategy),
+               totals.sum().moved);
+    fmt::print(out, " \"staging\": {{\"limit_bytes\": {}, \"most_bytes\": {}}},\n",
+               in.staging_limit, *std::max_element(totals.staging.begin(), totals.staging.end()));
+    writer.steps(in.stepper);
     writer.padding();
 }
 

@@ -5,7 +5,7 @@
 
 #include "weightlift/plan/planner.hpp"
 
-#include "inputs.hpp"
+#include "step_plan.hpp"
 
 namespace weightlift::app {
 
@@ -15,5 +15,9 @@ enum class PlanView { Transfers, Merged };
 /// parameter in which it begins. Memory does not grow with the plan.
 void write_plan_json(std::FILE* out, const Scene& scene, const plan::Planner& planner,
                      std::uint64_t digest, Bytes bytes, PlanView view);
+/// The same of a strategy in steps: one entry per copy as it is executed, with its segment; then
+/// what segments wait for. `bytes`: what the rollouts want.
+void write_step_plan_json(std::FILE* out, const StepPlanInputs& in, const StepTotals& totals,
+                          Bytes bytes);
 
 }  // namespace weightlift::app

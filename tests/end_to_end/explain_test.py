@@ -145,7 +145,9 @@ class Simulate(unittest.TestCase):
                              ("--scenarios needs --simulate", ["--scenarios", "."]),
                              ("--order fastest: not one of plan, rotated",
                               ["--simulate", "--cluster", "h100-ib400", "--order", "fastest"]),
-                             ("--simulate excludes", ["--simulate", "--format", "json", "--merged"])):
+                             ("--simulate excludes", ["--simulate", "--format", "json", "--merged"]),
+                             ("--strategy relay excludes", ["--strategy", "relay", "--simulate"]),
+                             ("--strategy gossip: not one of", ["--strategy", "gossip"])):
             with self.subTest(words):
                 result = launch.run("plan", *TINY, *flags)
                 self.assertEqual(result.code, 2, result)

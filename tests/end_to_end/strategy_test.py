@@ -67,6 +67,22 @@ class Strategies(launch.InFolder):
                         self.assertEqual(case["bytes"], direct["bytes"])
                         self.assertEqual(found, expected)
                         self.check_traffic(strategy, ranks[0], traffic, direct["bytes"])
+                        self.check_plan([*scene, "--strategy", strategy, *self.flags], case, traffic)
+
+    def check_plan(self, arguments, case, traffic):
+        """What `plan` says without MPI is what was pushed."""
+        plan = launch.run("plan", *arguments, "--format", "json").json()
+        self.assertEqual(plan["digest"], f"{int(case['plan_digest']):016x}")
+        self.assertEqual((plan["bytes"], plan["staging"]["limit_bytes"]), (case["bytes"], 1 << 20))
+        planned = {}
+        for step in plan["steps"]:
+            for one in step["transfers"]:
+                pair = (one["src"]["rank"], one["dst"]["rank"])
+                if "rows" in one:
+                    planned[pair] = planned.get(pair, 0) + one["rows"] * one["row_bytes"]
+        # Pairs that exchange credits alone move nothing.
+        self.assertEqual(planned, {pair: n for pair, n in traffic.items() if n > 0})
+        self.assertEqual(plan["moved_bytes"], sum(n for (src, dst), n in planned.items() if src != dst))
 
     def check_traffic(self, strategy, trainers, traffic, payload):
         out = sum(n for (src, dst), n in traffic.items() if src < trainers <= dst)
