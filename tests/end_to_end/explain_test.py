@@ -64,10 +64,10 @@ class Golden(unittest.TestCase):
         self.expect(text, "explanations", "kimi-k2-replica.json")
 
     def test_explanation_of_a_results_file(self):
-        text = run("explain", os.path.join(ROOT, "results", "reference", "bench-push.h5"), "--json")
+        text = run("explain", os.path.join(ROOT, "tests", "golden", "explanations", "push-1gib.h5"), "--json")
         one, = json.loads(text)["explanations"]
         self.assertEqual(one["lines"][0], {"name": "floor", "ns": None, "why": "the push was given no --cluster"})
-        self.expect(text, "explanations", "bench-push.json")
+        self.expect(text, "explanations", "push-1gib.json")
 
 
 def ranking(text):
@@ -189,7 +189,7 @@ class Explain(unittest.TestCase):
         self.assertIn(" -1000", lines["unexplained"])
 
     def test_results_file_without_a_cluster(self):
-        text = run("explain", os.path.join(ROOT, "results", "reference", "bench-push.h5"))
+        text = run("explain", os.path.join(ROOT, "tests", "golden", "explanations", "push-1gib.h5"))
         self.assertRegex(text, r"floor +N/A +the push was given no --cluster")
         self.assertRegex(text, r"wire +223.0 +100.0 %  measured")
         self.assertRegex(text, r"observed +223.0")
