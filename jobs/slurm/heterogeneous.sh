@@ -14,6 +14,23 @@
 source jobs/slurm/launch.sh
 [ $# -gt 0 ] || set -- --model moonlight-16b-a3b --layers 4 --trainer tp=8 --rollout tp=8
 # Not %j: a step of the second component has another id.
-set -- "$@" --output "results/heterogeneous-$SLURM_JOB_ID$suffix.h5"
-exec "${srun[@]}" --het-group=0 "$weightlift" push --role trainer "$@" : \
-    --het-group=1 "$weightlift" push --role rollout "$@"
+results=results/heterogeneous-$SLURM_JOB_ID$suffix.h5
+set -- "$@" --output "$results"
+"${srun[@]}" --het-group=0 "$weightlift" push --role trainer "$@" : \
+    --het-group=1 "$weightlift" push --role rollout "$@" &
+launcher=$!
+trap 'kill -TERM $launcher' TERM
+# All tasks may have ended, and srun still wait for a thread of its PMIx plugin (Slurm 22.05, now
+# and then): the job would run on to its limit. The results file is there once they have.
+waited=0
+while kill -0 $launcher 2>/dev/null; do
+    sleep 1 || true
+    [ -e "$results" ] || continue
+    waited=$((waited + 1))
+    if [ $waited -gt 20 ]; then
+        echo "srun has not ended 20 s after the last task; the results are whole" >&2
+        kill -KILL $launcher
+        exit "$("$weightlift" show --json "$results" | grep -o '"exit_code": *[0-9]*' | grep -o '[0-9]*$')"
+    fi
+done
+wait $launcher
