@@ -125,7 +125,7 @@ std::string brief(const RunRecord& run) {
     std::vector<std::string> events;
     constexpr std::size_t kEvents = 3, kEventWidth = 160;
     for (const record::Event& event : run.events)
-        if (event.kind != "rows" && event.kind != "staging" && events.size() < kEvents)
+        if (event.kind != "rows" && event.kind != "staging slots" && events.size() < kEvents)
             events.push_back(fmt::format("event      rank {}, {}: {:.{}}\n", event.rank, event.kind,
                                          event.text, kEventWidth));
     text += cases_within(run, kBriefLines - lines_in(text) - events.size());

@@ -54,7 +54,7 @@ void read_attachments(std::span<const std::byte> bytes, record::RankInfo& rank,
         in.get(a.gid_index);
         in.get(a.mtu);
         if (!a.rows.empty()) events.push_back({"", "rows", a.rows, rank.rank});
-        if (!a.staging.empty()) events.push_back({"", "staging", a.staging, rank.rank});
+        if (!a.staging.empty()) events.push_back({"", "staging slots", a.staging, rank.rank});
         if (a.nic.empty()) continue;
         rank.nic = a.nic;
         rank.registration = a.registration;

@@ -50,6 +50,15 @@ TEST(Brief, hashes_of_two_runs_do_not_agree) {
     EXPECT_NE(one, without_hosts(run.run.ranks[0].host, run));
 }
 
+TEST(Brief, tells_what_a_strategy_stages_but_not_how_each_rank_moves_it) {
+    record::RunRecord run = reference_run();
+    run.events = {{"", "staging slots", "0 of 1 destinations", 0},
+                  {"", "staging", "1.05 MB on the rank with the most", 0}};
+    const std::string text = brief(run);
+    EXPECT_EQ(text.find("staging slots"), std::string::npos) << text;
+    EXPECT_NE(text.find("staging: 1.05 MB on the rank with the most"), std::string::npos) << text;
+}
+
 TEST(Brief, many_cases_stay_within_forty_lines) {
     record::RunRecord run = reference_run();
     for (int i = 0; i < 100; ++i) {
