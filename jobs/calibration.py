@@ -8,11 +8,12 @@ Exit code 1 where one is off by more than a fifth."""
 import json
 import os
 import re
-import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+
+from launcher import ENVIRONMENT, launcher
 
 LAUNCHES, LIMIT = 5, 0.20
 MODEL = ["--model", "qwen3-4b", "--layers", "4"]
@@ -22,18 +23,11 @@ CASES = [(1, 2, "tp=1", "tp=2", "direct"), (2, 1, "tp=2", "tp=1", "direct"), (2,
          (2, 1, "tp=2", "tp=1", "replica")]
 
 
-def launcher(build):
-    """As jobs/mpirun.sh has it."""
-    script = f'source jobs/mpirun.sh {shlex.quote(build)}; printf "%s\\n" "${{mpirun[@]}}"'
-    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
-
-
 class Machine:
     def __init__(self, build, folder):
         self.program = os.path.join(build, "weightlift")
         self.mpirun = launcher(build)
         self.folder = folder
-        self.environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
     def push(self, case, *flags, iterations=5):
         trainers, rollouts, trainer, rollout, strategy = case
@@ -44,7 +38,7 @@ class Machine:
             [*self.mpirun, "-n", str(trainers + rollouts), self.program, "push", *MODEL, "--trainer", trainer,
              "--rollout", rollout, "--strategy", strategy, "--transport", "shm", "--verify", "none",
              "--iterations", str(iterations), "--output", path, *flags],
-            capture_output=True, text=True, env=self.environment, check=False, timeout=300)
+            capture_output=True, text=True, env=ENVIRONMENT, check=False, timeout=300)
         if done.returncode != 0:
             raise SystemExit(done.stderr)
         return done.stdout

@@ -8,13 +8,14 @@ part of each turn is left out, until the clocks have settled. Beside the pushes,
 plain cudaMemcpyPeer in the same turns."""
 import json
 import os
-import shlex
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from launcher import ENVIRONMENT, launcher
 
 SETTLE, TURN, TURNS, WARM = 1.0, 2.5, 6, 5.0
 MODEL = ["--model", "deepseek-v2-lite", "--trainer", "tp=1", "--rollout", "tp=1"]
@@ -31,17 +32,13 @@ class Copier:
     def __init__(self, build, what):
         self.folder = tempfile.TemporaryDirectory()
         if what == "pushes":
-            launcher = subprocess.run(
-                ["bash", "-c", f'source jobs/mpirun.sh {shlex.quote(build)}; printf "%s\\n" "${{mpirun[@]}}"'],
-                capture_output=True, text=True, check=True).stdout.split()
             push = [f"{build}/weightlift", "push", *MODEL, "--memory", "cuda", "--transport", "cuda_ipc",
                     "--verify", "none", "--duration", "1h", "--output", os.path.join(self.folder.name, "push.h5")]
-            command = [*launcher, "-n", "1", *push, "--role", "trainer", "--gpu", "0",
+            command = [*launcher(build), "-n", "1", *push, "--role", "trainer", "--gpu", "0",
                        ":", "-n", "1", *push, "--role", "rollout", "--gpu", "1"]
         else:
             command = [f"{build}/tests/bench/gpu_load", "copy", "0", "3600"]
-        self.starter = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={
-            **os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        self.starter = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
         time.sleep(8)  # set up, and copying
         if self.starter.poll() is not None:
             raise SystemExit(f"{what}: exit code {self.starter.returncode}")

@@ -17,6 +17,7 @@
 #include "prediction_json.hpp"
 #include "prediction_text.hpp"
 #include "scenario_table.hpp"
+#include "spread.hpp"
 #include "step_plan.hpp"
 #include "text.hpp"
 
@@ -33,27 +34,6 @@ std::string percent(double part, double whole) {
 std::string size_name(std::size_t bucket) {
     const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     return fmt::format("{} {}", 1U << (bucket % 10), units[bucket / 10]);
-}
-
-struct Spread {
-    std::uint64_t low = ~std::uint64_t{0}, high = 0, sum = 0, count = 0;
-    void add(std::uint64_t value) {
-        low = std::min(low, value);
-        high = std::max(high, value);
-        sum += value;
-        ++count;
-    }
-    [[nodiscard]] double mean() const {
-        return count > 0 ? static_cast<double>(sum) / static_cast<double>(count) : 0;
-    }
-};
-
-/// "min / mean / max".
-template <class Show>
-std::string show(const Spread& s, Show&& text) {
-    if (s.count == 0) return "-";
-    return fmt::format("{} / {} / {}", text(s.low), text(static_cast<std::uint64_t>(s.mean())),
-                       text(s.high));
 }
 
 void print_scene(const Scene& scene) {

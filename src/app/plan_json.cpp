@@ -185,21 +185,28 @@ private:
     /// In a parameter of the rank's, or in its staging.
     void place(Rank rank, const std::vector<plan::ArenaMap>& maps, Bytes offset, Bytes pitch) {
         const plan::ArenaMap& map = maps[static_cast<std::size_t>(rank)];
-        const Rank rollout = rank - planner_.trainers();
-        text_ += fmt::format("{{\"rank\": {}", rank);
-        if (rollout >= 0)
-            text_ += fmt::format(", \"engine\": {}, \"engine_rank\": {}",
-                                 scene_.rollout.engine_of(rollout),
-                                 scene_.rollout.engine_rank_of(rollout));
         if (offset >= map.bytes()) {
+            end(rank);
             text_ += fmt::format(", \"buffer\": \"staging\", \"offset\": {}, \"pitch\": {}}}",
                                  offset - map.bytes(), pitch);
             return;
         }
         const auto [parameter, within] = locate(map, offset);
+        const auto& names = rank < planner_.trainers() ? trainer_names_ : rollout_names_;
+        in_weights(rank, names[parameter], within, pitch);
+    }
+    void end(Rank rank) {
+        text_ += fmt::format("{{\"rank\": {}", rank);
+        if (const Rank rollout = rank - planner_.trainers(); rollout >= 0)
+            text_ += fmt::format(", \"engine\": {}, \"engine_rank\": {}",
+                                 scene_.rollout.engine_of(rollout),
+                                 scene_.rollout.engine_rank_of(rollout));
+    }
+    void in_weights(Rank rank, const std::string& parameter, Bytes offset, Bytes pitch) {
+        end(rank);
         text_ += fmt::format(
             ", \"buffer\": \"weights\", \"parameter\": {}, \"offset\": {}, \"pitch\": {}}}",
-            (rollout >= 0 ? rollout_names_ : trainer_names_)[parameter], within, pitch);
+            parameter, offset, pitch);
     }
 
     void begin_steps() { std::fputs(" \"steps\": [{\"name\": \"push\", \"transfers\": [", out_); }
@@ -218,14 +225,10 @@ private:
     }
     void endpoints(Rank src, const std::string& src_name, Bytes src_offset, Bytes src_pitch,
                    Rank dst, const std::string& dst_name, Bytes dst_offset, Bytes dst_pitch) {
-        const Rank rollout = dst - planner_.trainers();
-        text_ += fmt::format(
-            ", \"src\": {{\"rank\": {}, \"buffer\": \"weights\", \"parameter\": {}, \"offset\": "
-            "{}, "
-            "\"pitch\": {}}}, \"dst\": {{\"rank\": {}, \"engine\": {}, \"engine_rank\": {}, "
-            "\"buffer\": \"weights\", \"parameter\": {}, \"offset\": {}, \"pitch\": {}}}",
-            src, src_name, src_offset, src_pitch, dst, scene_.rollout.engine_of(rollout),
-            scene_.rollout.engine_rank_of(rollout), dst_name, dst_offset, dst_pitch);
+        text_ += ", \"src\": ";
+        in_weights(src, src_name, src_offset, src_pitch);
+        text_ += ", \"dst\": ";
+        in_weights(dst, dst_name, dst_offset, dst_pitch);
     }
 
     std::FILE* out_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "spread.hpp"
 #include "text.hpp"
 
 namespace weightlift::app {
@@ -16,14 +17,11 @@ Rank most(const std::vector<Bytes>& of_rank) {
     return static_cast<Rank>(std::max_element(of_rank.begin(), of_rank.end()) - of_rank.begin());
 }
 
-/// "least / mean / most" of ranks [begin, end).
+/// Of ranks [begin, end).
 std::string spread(const std::vector<Bytes>& of_rank, Rank begin, Rank end) {
-    const auto first = of_rank.begin() + begin, last = of_rank.begin() + end;
-    Bytes sum = 0;
-    for (auto at = first; at != last; ++at) sum += *at;
-    const auto [least, highest] = std::minmax_element(first, last);
-    return fmt::format("{} / {} / {}", human_bytes(*least),
-                       human_bytes(sum / static_cast<Bytes>(end - begin)), human_bytes(*highest));
+    Spread all;
+    for (Rank rank = begin; rank < end; ++rank) all.add(of_rank[static_cast<std::size_t>(rank)]);
+    return show(all, human_bytes);
 }
 
 }  // namespace

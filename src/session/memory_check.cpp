@@ -46,8 +46,7 @@ memory::ArenaOptions Session::State::arena_options() const {
 
 /// NCCL's windows are as long on all ranks of a communicator.
 void Session::State::agree_on_gpu_bytes(const mpi::Deadline& deadline) {
-    if (options.memory != memory::MemoryKind::Cuda || options.nccl.mode != transport::NcclMode::Put)
-        return;
+    if (options.memory != memory::MemoryKind::Cuda) return;
     least_gpu_bytes = world().max(arena_bytes(), deadline, "bytes of all ranks");
 }
 

@@ -133,7 +133,9 @@ void Session::setup() {
     timed(SetupPhase::Plan, "plan", [&](const mpi::Deadline&) { s.make_plan(); });
     s.agreement.run("plan digest", [&](const mpi::Deadline& d) { s.check_digest(d); });
     s.agreement.run("choice of GPUs", [&](const mpi::Deadline&) { s.choose_gpu(); });
-    s.agreement.run("bytes of all ranks", [&](const mpi::Deadline& d) { s.agree_on_gpu_bytes(d); });
+    if (s.options.nccl.mode == transport::NcclMode::Put)
+        s.agreement.run("bytes of all ranks",
+                        [&](const mpi::Deadline& d) { s.agree_on_gpu_bytes(d); });
     s.agreement.run("choice of transports", [&](const mpi::Deadline& d) {
         s.find_usable(d);
         s.try_reach(d);
